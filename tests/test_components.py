@@ -1,0 +1,50 @@
+"""The components that other tests rely on behave as those tests assume."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests import components
+from tests.postgres_server import PostgresServer, running_postgres
+
+
+@pytest.mark.postgres
+def test_postgres_server_new_database_is_empty_and_separate(postgres_server: PostgresServer) -> None:
+    first, second = postgres_server.new_database(), postgres_server.new_database()
+    assert first != second
+    with psycopg.connect(first.replace("+psycopg", "")) as connection:
+        tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
+    assert tables == (0,)
+
+
+@pytest.mark.postgres
+def test_postgres_server_after_use_is_stopped() -> None:
+    programs = components.postgres()
+    assert programs is not None
+    with running_postgres(programs) as server:
+        port = server.port
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.parametrize(("value", "expected"), [("true", True), ("1", True), ("", False), ("false", False)])
+def test_is_ci_values_as_documented(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
+    monkeypatch.setenv("CI", value)
+    assert components.is_ci() is expected
+
+
+def test_dataset_absent_skips_with_name_and_remedy(
+    dataset: Callable[[str], Path],
+) -> None:
+    with pytest.raises(pytest.skip.Exception, match=r"data set not present: no-such-set .*EVENHAND_DATA"):
+        dataset("no-such-set")
+
+
+@pytest.mark.browser
+def test_chromium_program_exists(chromium: Path) -> None:
+    assert chromium.is_file()
