@@ -1,0 +1,370 @@
+"""Validated, indexed comparisons: who preferred which of two items, standing on which side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fdr_core import label_studio_export, loaders
+from fdr_core._columns import (
+    RawAnswers,
+    RawSkips,
+    as_series,
+    code_column,
+    code_items,
+    read_lead_times,
+    read_outcomes,
+    read_times,
+)
+from fdr_core.errors import InputError
+
+CoinSource = Literal["coin", "task", "own"]
+
+
+@dataclass(frozen=True, eq=False)
+class Skips:
+    """
+    Presentations that were skipped instead of answered.
+
+    Attributes
+    ----------
+    annotator : (n_skips,) int32
+        Code of the annotator, -1 for one who gave no answer at all.
+    left, right : (n_skips,) int32
+        Codes of the items; skips of items that no answer mentions are left out.
+    coin : (n_skips,) int64
+        Codes of the coins; coins that no answer shares continue the numbering of the answers' coins.
+    """
+
+    annotator: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    coin: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.annotator.size)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparisons:
+    """
+    Answers to pairwise comparisons, checked and coded.
+
+    Build one with `from_frame`, `from_arrays`, `from_csv`, `from_parquet` or `from_label_studio`; the constructor
+    itself checks nothing.
+
+    Attributes
+    ----------
+    annotators, items : (m,), (n,) object
+        Labels in order of first appearance (items row by row, left before right).
+    annotator, left, right : (N,) int32
+        Codes into the labels.
+    outcome : (N,) float64
+        In [-1, 1]: 1 left preferred, -1 right preferred, 0 tie.
+    coin : (N,) int64
+        Codes of the coins that decided the sides, by first appearance.
+    coin_source : {"coin", "task", "own"}
+        Where the coins come from: recorded, one per task, or one per answer.
+    time, lead_time : (N,) float64 or None
+        Seconds since the epoch, and seconds spent; NaN where unknown.
+    stratum : (N,) int32 or None
+        Codes into `strata`.
+    excluded : mapping
+        Answers left out, by reason.
+    skips : Skips or None
+        Skipped presentations, where the source tells them.
+    """
+
+    annotators: NDArray[np.object_]
+    items: NDArray[np.object_]
+    annotator: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    outcome: NDArray[np.float64]
+    coin: NDArray[np.int64]
+    coin_source: CoinSource = "own"
+    time: NDArray[np.float64] | None = None
+    lead_time: NDArray[np.float64] | None = None
+    stratum: NDArray[np.int32] | None = None
+    strata: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, dtype=object))
+    excluded: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    skips: Skips | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        annotator: Any,
+        left: Any,
+        right: Any,
+        outcome: Any,
+        *,
+        coin: Any = None,
+        task: Any = None,
+        time: Any = None,
+        lead_time: Any = None,
+        stratum: Any = None,
+    ) -> Self:
+        """
+        Build from one-dimensional columns of equal length.
+
+        Parameters
+        ----------
+        annotator, left, right : (N,) array-like
+            Labels (text, numbers, anything hashable).
+        outcome : (N,) array-like
+            Numbers in [-1, 1]: 1 left preferred, -1 right preferred, 0 tie.
+        coin, task : (N,) array-like, optional
+            Which coin flip decided the sides: `coin`, else `task`, else every answer has its own.
+        time : (N,) array-like, optional
+            Seconds since the epoch, datetimes, or ISO 8601 text (UTC where no zone is given).
+        lead_time : (N,) array-like, optional
+            Seconds spent on the answer.
+        stratum : (N,) array-like, optional
+            A group the answer belongs to, such as its prompt.
+
+        Raises
+        ------
+        InputError
+            For anything that is not a comparison, naming the first offending row.
+        """
+        return cls._from_raw(RawAnswers(annotator, left, right, outcome, coin, task, time, lead_time, stratum))
+
+    @classmethod
+    def from_frame(cls, df: pd.DataFrame, *, skips: pd.DataFrame | None = None) -> Self:
+        """
+        Build from a table.
+
+        Parameters
+        ----------
+        df : DataFrame
+            Columns annotator, left, right and either choice (left, right, tie) or outcome in [-1, 1]; or crowd-kit's
+            worker, left, right, label (the item that won). Optional: coin, task, time, lead_time, stratum.
+        skips : DataFrame, optional
+            Skipped presentations: annotator, left, right, and coin or task where the answers have it.
+
+        Raises
+        ------
+        InputError
+            For missing or doubled columns and for every row that is not a comparison.
+        """
+        return cls._from_raw(loaders.read_frame(df, skips=skips))
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> Self:
+        """Build from a CSV file (UTF-8; comma, semicolon or tab) with the columns of `from_frame`."""
+        return loaders.restore_integers(cls._from_raw(loaders.read_csv(path)))
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> Self:
+        """Build from a Parquet file with the columns of `from_frame`."""
+        return cls._from_raw(loaders.read_parquet(path))
+
+    @classmethod
+    def from_label_studio(
+        cls,
+        source: str | Path | Sequence[Mapping[str, Any]],
+        *,
+        control: str | None = None,
+        item_left: str | None = None,
+        item_right: str | None = None,
+        coin: str | None = None,
+        stratum: str | None = None,
+        outcomes: Mapping[str, float] | None = None,
+    ) -> Self:
+        """
+        Build from a Label Studio export (JSON or JSON-MIN).
+
+        Parameters
+        ----------
+        source : path or list of dict
+            The file, or its parsed content.
+        control : str, optional
+            Name of the control that holds the answer; by default the first Pairwise, or the first that `outcomes` fits.
+        item_left, item_right : str, optional
+            Fields of the task's data that name the items; guessed where there is one sensible pair.
+        coin, stratum : str, optional
+            Fields of the task's data; the coin is `evenhand_coin` or `coin` where present, else the task.
+        outcomes : mapping, optional
+            From an answer of a Choices or Rating control to an outcome in [-1, 1].
+
+        Raises
+        ------
+        InputError
+            For files that are no export, fields that do not exist, or answers that cannot be read.
+        """
+        raw = label_studio_export.read_export(
+            source,
+            control=control,
+            item_left=item_left,
+            item_right=item_right,
+            coin=coin,
+            stratum=stratum,
+            outcomes=outcomes,
+        )
+        return cls._from_raw(raw)
+
+    @classmethod
+    def _from_raw(cls, raw: RawAnswers) -> Self:
+        """Check and code what a loader read."""
+        where = raw.where
+        _check_lengths(raw)
+        annotator, annotators = code_column(raw.annotator, name="annotator", where=where)
+        left, right, items = code_items(raw.left, raw.right, where=where)
+        coin, coin_labels, coin_source = _code_coins(raw)
+        stratum, strata = None, np.empty(0, dtype=object)
+        if raw.stratum is not None:
+            codes, strata = code_column(raw.stratum, name="stratum", where=where)
+            stratum = codes.astype(np.int32)
+        return cls(
+            annotators=annotators,
+            items=items,
+            annotator=annotator.astype(np.int32),
+            left=left.astype(np.int32),
+            right=right.astype(np.int32),
+            outcome=read_outcomes(raw.outcome, where=where),
+            coin=coin,
+            coin_source=coin_source,
+            time=None if raw.time is None else read_times(raw.time, where=where),
+            lead_time=None if raw.lead_time is None else read_lead_times(raw.lead_time, where=where),
+            stratum=stratum,
+            strata=strata,
+            excluded=MappingProxyType(dict(raw.excluded)),
+            skips=None if raw.skips is None else _code_skips(raw.skips, annotators, items, coin, coin_labels),
+        )
+
+    def __len__(self) -> int:
+        return int(self.outcome.size)
+
+    @property
+    def n_annotators(self) -> int:
+        """Number of annotators who answered."""
+        return int(self.annotators.size)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items that were compared."""
+        return int(self.items.size)
+
+    def __repr__(self) -> str:
+        return (
+            f"Comparisons({len(self):,} answers, {self.n_annotators:,} annotators, {self.n_items:,} items, "
+            f"coins: {self.coin_source})"
+        )
+
+    def take(self, mask: NDArray[np.bool_] | NDArray[np.integer[Any]]) -> Self:
+        """
+        Keep some answers, coded anew so that every label still occurs; skips are not carried over.
+
+        Parameters
+        ----------
+        mask : (N,) bool, or positions
+            The answers to keep.
+        """
+        rows = np.flatnonzero(mask) if np.asarray(mask).dtype == bool else np.asarray(mask)
+        if rows.size == 0:
+            raise InputError("no answer is left after the selection; select at least one")
+        has_coins = self.coin_source != "own"
+        raw = RawAnswers(
+            annotator=self.annotator[rows],
+            left=self.left[rows],
+            right=self.right[rows],
+            outcome=self.outcome[rows],
+            coin=self.coin[rows] if has_coins else None,
+            time=None if self.time is None else self.time[rows],
+            lead_time=None if self.lead_time is None else self.lead_time[rows],
+            stratum=None if self.stratum is None else self.stratum[rows],
+            excluded=self.excluded,
+        )
+        part = type(self)._from_raw(raw)
+        return type(self)(
+            **{
+                **part.__dict__,
+                "annotators": self.annotators[part.annotators.astype(np.int64)],
+                "items": self.items[part.items.astype(np.int64)],
+                "strata": self.strata[part.strata.astype(np.int64)],
+                "coin_source": self.coin_source,
+            }
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Give the answers as a table that `from_frame` reads back."""
+        columns: dict[str, Any] = {
+            "annotator": self.annotators[self.annotator],
+            "left": self.items[self.left],
+            "right": self.items[self.right],
+            "outcome": self.outcome,
+        }
+        if self.coin_source != "own":
+            columns[self.coin_source] = self.coin
+        if self.time is not None:
+            columns["time"] = self.time
+        if self.lead_time is not None:
+            columns["lead_time"] = self.lead_time
+        if self.stratum is not None:
+            columns["stratum"] = self.strata[self.stratum]
+        return pd.DataFrame(columns)
+
+
+def _check_lengths(raw: RawAnswers) -> None:
+    """Refuse empty data and columns of different lengths."""
+    n = len(as_series(raw.outcome, name="outcome", where=raw.where))
+    for name in ("annotator", "left", "right", "coin", "task", "time", "lead_time", "stratum"):
+        values = getattr(raw, name)
+        length = n if values is None else len(as_series(values, name=name, where=raw.where))
+        if length != n:
+            raise InputError(f"{raw.where}{name} has {length} values and outcome {n}; expected one of each per answer")
+    if n == 0:
+        left_out = ", ".join(f"{count} {reason}" for reason, count in raw.excluded.items() if count)
+        raise InputError(
+            f"{raw.where}there are no answers{f' (left out: {left_out})' if left_out else ''}; "
+            "expected at least one comparison; check that the right file was given and that work has begun"
+        )
+
+
+def _code_coins(raw: RawAnswers) -> tuple[NDArray[np.int64], NDArray[np.object_], CoinSource]:
+    """Take the recorded coin, else the task, else one coin per answer."""
+    sources: tuple[tuple[CoinSource, Any], ...] = (("coin", raw.coin), ("task", raw.task))
+    for source, values in sources:
+        if values is None or as_series(values, name=source, where=raw.where).isna().all():
+            continue
+        codes, labels = code_column(values, name=source, where=raw.where)
+        return codes, labels, source
+    n = len(as_series(raw.outcome, name="outcome"))
+    return np.arange(n, dtype=np.int64), np.empty(0, dtype=object), "own"
+
+
+def _code_skips(
+    raw: RawSkips,
+    annotators: NDArray[np.object_],
+    items: NDArray[np.object_],
+    coin: NDArray[np.int64],
+    coin_labels: NDArray[np.object_],
+) -> Skips:
+    """Code skips with the answers' labels; see `Skips` for what has none."""
+    annotator = _positions(raw.annotator, annotators)
+    left, right = _positions(raw.left, items), _positions(raw.right, items)
+    n_coins = int(coin.max()) + 1
+    if raw.coin is None or coin_labels.size == 0:
+        coins = n_coins + np.arange(annotator.size, dtype=np.int64)
+    else:
+        coins = _positions(raw.coin, coin_labels)
+        fresh, _ = pd.factorize(as_series(raw.coin, name="coin").to_numpy(dtype=object)[coins < 0])
+        coins[coins < 0] = n_coins + fresh
+    is_known = (left >= 0) & (right >= 0)
+    return Skips(
+        annotator[is_known].astype(np.int32),
+        left[is_known].astype(np.int32),
+        right[is_known].astype(np.int32),
+        coins[is_known],
+    )
+
+
+def _positions(values: Any, labels: NDArray[np.object_]) -> NDArray[np.int64]:
+    """Look labels up, -1 where unknown."""
+    wanted = as_series(values, name="skips").to_numpy(dtype=object)
+    return pd.Index(labels, dtype=object).get_indexer(pd.Index(wanted, dtype=object)).astype(np.int64)

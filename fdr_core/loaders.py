@@ -1,0 +1,177 @@
+"""Tables and files of answers: which column is which, and what is wrong with a file that cannot be read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fdr_core._columns import RawAnswers, RawSkips, read_choices, read_outcomes, read_winners
+from fdr_core.errors import InputError
+
+if TYPE_CHECKING:
+    from fdr_core.comparisons import Comparisons
+
+    C = TypeVar("C", bound=Comparisons)
+
+OPTIONAL = ("coin", "task", "time", "lead_time", "stratum")
+KNOWN = ("annotator", "worker", "left", "right", "choice", "outcome", "label", *OPTIONAL)
+_EXPECTED = (
+    "expected the columns annotator, left, right and either choice (left, right, tie) or outcome (-1 to 1), "
+    "or crowd-kit's worker, left, right, label"
+)
+_SEPARATORS = (",", ";", "\t")
+
+
+def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: str = "") -> RawAnswers:
+    """Pick the columns of a table by name."""
+    if not isinstance(df, pd.DataFrame):
+        raise InputError(f"{where}got {type(df).__name__}; expected a pandas DataFrame; or use Comparisons.from_arrays")
+    check_names([str(name) for name in df.columns], where=where)
+    annotator, left, right = _identity_columns(df, where=where)
+    optional = {name: df[name] for name in OPTIONAL if name in df.columns and not df[name].isna().all()}
+    raw_skips = None if skips is None else _read_skips(skips, coin="coin" if "coin" in optional else "task")
+    return RawAnswers(
+        annotator=annotator,
+        left=left,
+        right=right,
+        outcome=_outcome(df, where=where),
+        excluded={} if skips is None else {"skipped": len(skips)},
+        skips=raw_skips,
+        where=where,
+        **optional,
+    )
+
+
+def read_csv(path: str | Path) -> RawAnswers:
+    """Read a CSV file; labels stay text here, so that 007 and 7 remain two people."""
+    where = f"{path}: "
+    with reading(path):
+        separator, names = _csv_header(path)
+        check_names(names, where=where)
+        labels = {"annotator", "worker", "left", "right", "label", "choice", "coin", "task", "stratum"}
+        frame = pd.read_csv(
+            path,
+            sep=separator,
+            encoding="utf-8-sig",
+            usecols=[name for name in names if name.strip() in KNOWN],
+            dtype={name: str for name in names if name.strip() in labels},
+            keep_default_na=False,
+            na_values=[""],
+            low_memory=False,
+        )
+    return read_frame(frame.rename(columns=str.strip), where=where)
+
+
+def read_parquet(path: str | Path) -> RawAnswers:
+    """Read the known columns of a Parquet file."""
+    import pyarrow.parquet  # heavy, and needed for this format only
+
+    where = f"{path}: "
+    with reading(path):
+        names = [str(name) for name in pyarrow.parquet.read_schema(path).names]
+        check_names(names, where=where)
+        frame = pd.read_parquet(path, columns=[name for name in names if name in KNOWN])
+    return read_frame(frame, where=where)
+
+
+def restore_integers(comparisons: "C") -> "C":
+    """Turn labels read as text back into integers where all of a kind are plainly written ones."""
+    return replace(
+        comparisons,
+        annotators=_as_integers(comparisons.annotators),
+        items=_as_integers(comparisons.items),
+        strata=_as_integers(comparisons.strata),
+    )
+
+
+def check_names(names: list[str], *, where: str = "") -> None:
+    """Refuse a known column that occurs twice."""
+    stripped = [name.strip() for name in names]
+    doubled = sorted({name for name in stripped if stripped.count(name) > 1 and name in KNOWN})
+    if doubled:
+        raise InputError(f"{where}column {', '.join(doubled)} occurs more than once; rename or remove the others")
+
+
+def _identity_columns(df: pd.DataFrame, *, where: str) -> tuple[Any, Any, Any]:
+    """Find who compared what."""
+    who = "annotator" if "annotator" in df.columns else "worker"
+    missing = [name for name in (who, "left", "right") if name not in df.columns]
+    if missing:
+        wanted = ", ".join("annotator" if name == "worker" else name for name in missing)
+        raise InputError(f"{where}column {wanted} is missing; {_EXPECTED}; found: {_names(df)}; rename the columns")
+    return df[who], df["left"], df["right"]
+
+
+def _outcome(df: pd.DataFrame, *, where: str) -> NDArray[np.float64]:
+    """Find what was answered, in whichever of the three ways it is written."""
+    has_choice, has_outcome = "choice" in df.columns, "outcome" in df.columns
+    if has_choice and has_outcome:
+        raise InputError(f"{where}found both choice and outcome; expected one of them; drop the other column")
+    if has_outcome:
+        return read_outcomes(df["outcome"], where=where)
+    if has_choice:
+        return read_choices(df["choice"], where=where)
+    if "label" in df.columns:
+        return read_winners(df["label"], df["left"], df["right"], where=where)
+    raise InputError(f"{where}there is no column choice, outcome or label; {_EXPECTED}; found: {_names(df)}")
+
+
+def _read_skips(skips: pd.DataFrame, *, coin: str) -> RawSkips:
+    """Pick the columns of the skipped presentations."""
+    annotator, left, right = _identity_columns(skips, where="skips: ")
+    return RawSkips(annotator, left, right, skips[coin] if coin in skips.columns else None)
+
+
+def _names(df: pd.DataFrame) -> str:
+    """List a table's columns for a message."""
+    return ", ".join(str(name) for name in df.columns[:20]) or "no columns"
+
+
+def _csv_header(path: str | Path) -> tuple[str, list[str]]:
+    """Read the first line and tell the separator; pandas alone would rename doubled columns silently."""
+    names: list[str] = []
+    for separator in _SEPARATORS:
+        header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, encoding="utf-8-sig")
+        names = [str(name) for name in header.iloc[0]]
+        if len(names) > 1:
+            return separator, names
+    return _SEPARATORS[0], names
+
+
+def _as_integers(labels: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Convert all labels or none, so that types never mix."""
+    if not all(isinstance(label, str) and label.removeprefix("-").isdecimal() for label in labels):
+        return labels
+    numbers = [int(label) for label in labels]
+    if any(str(number) != label for number, label in zip(numbers, labels, strict=True)):
+        return labels
+    return np.array([*numbers, None], dtype=object)[:-1]
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what the file system and the parsers raise into InputError that names the file and the way out."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file; check the path") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder; expected a file; give the path of one file") from error
+    except PermissionError as error:
+        raise InputError(f"{path} may not be read; check its permissions") from error
+    except UnicodeError as error:
+        raise InputError(f"{path} is not UTF-8 text ({error}); save it again with the encoding UTF-8") from error
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{path} is empty; {_EXPECTED}; check that the right file was given") from error
+    except (OSError, ValueError, EOFError, RecursionError) as error:  # parser and Arrow errors are ValueErrors
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(
+            f"{path} cannot be read: {reason}; check that the file is complete and of that kind"
+        ) from error
