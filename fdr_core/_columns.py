@@ -163,7 +163,8 @@ def read_winners(values: Any, left: Any, right: Any, *, where: str = "") -> Floa
             f"{row_name(where, row)} has label {show(winner[row])}; expected the row's left or right item, or tie; "
             f"correct or remove such rows ({unknown.size} in all)"
         )
-    return is_left.astype(np.float64) - is_right.astype(np.float64)
+    outcomes: Floats = np.asarray(is_left, dtype=np.float64) - np.asarray(is_right, dtype=np.float64)
+    return outcomes
 
 
 def read_times(values: Any, *, where: str = "") -> Floats | None:

@@ -286,7 +286,7 @@ def _collect(
                 f"{where}task {task.get('id')} has no field {fields.coin}; every task needs its coin; "
                 "add it, or leave the coin out to use the tasks"
             )
-        coin = data[fields.coin] if fields.coin in data else f"task {task.get('id')}"
+        coin = data[fields.coin] if fields.coin is not None and fields.coin in data else f"task {task.get('id')}"
         for annotation in _annotations(task):
             status, outcome = _judge(annotation, data, fields)
             if status not in ("answer", "skipped"):
