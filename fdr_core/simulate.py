@@ -311,7 +311,7 @@ def _simulated(
 
 def _codes(labels: NDArray[np.object_]) -> Ints:
     """Read integer labels back."""
-    return labels.astype(np.int64)
+    return np.asarray(labels, dtype=np.int64)
 
 
 def _random_pairs(size: int, n_items: int, *, rng: Generator) -> tuple[Ints, Ints]:
@@ -335,7 +335,7 @@ def _better_first(left: Ints, right: Ints, theta: Floats) -> tuple[Ints, Ints]:
 
 def _log_normal_sizes(m: int, *, rng: Generator) -> Ints:
     """Draw sizes with median 20 and sigma 1.2, clipped to 3..500."""
-    return np.clip(np.rint(20 * np.exp(1.2 * rng.normal(size=m))), 3, 500).astype(np.int64)
+    return np.asarray(np.clip(np.rint(20 * np.exp(1.2 * rng.normal(size=m))), 3, 500), dtype=np.int64)
 
 
 def _sides(m: int, n_biased: int, *, rng: Generator) -> Ints:
