@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 import requests
-from fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, START, URL, FakeLabelStudio
 
 from backend import label_studio
 from backend.label_studio import LabelStudioClient, client_from_settings, project_epoch
@@ -23,6 +22,7 @@ from backend.label_studio_http import (
     token_kind,
 )
 from backend.settings import Settings
+from tests.backend.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, START, URL, FakeLabelStudio
 
 
 class Clock:

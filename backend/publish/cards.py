@@ -1,0 +1,134 @@
+"""One alert card: what a reviewer reads about the answers of one annotator, as escaped HTML."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+from backend.protocol import ALERT_ANNOTATOR, ALERT_PROJECT
+
+LABEL_CONFIG = """<View>
+  <HyperText name="card" value="$card" inline="true"/>
+  <Header value="What should happen with these answers?"/>
+  <Choices name="decision" toName="card" choice="single-radio" required="true">
+    <Choice value="Confirm" hint="The answers do lean to one side; treat them with care."/>
+    <Choice value="Dismiss" hint="There is a good reason, or it is a false alarm."/>
+    <Choice value="Watch" hint="Not clear yet; look again later."/>
+  </Choices>
+  <TextArea name="comment" toName="card" placeholder="Why? (optional)" maxSubmissions="1" rows="3"/>
+</View>"""
+
+WORDS = {"bad": "always one side", "ugly": "leans to one side"}
+STYLE = "font-family:system-ui,sans-serif;max-width:44rem;line-height:1.5"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What one card is made of; `name` is what people read, `annotator` what comes back with the decision."""
+
+    project_id: int
+    project_title: str
+    annotator: str
+    name: str
+    verdict: str
+    evidence: Mapping[str, Any]
+    q: float
+    since: float
+    is_current: bool = True
+    link: str = ""
+
+
+def card_data(card: Card) -> dict[str, Any]:
+    """The task data of a card; besides the page, a few plain columns to sort and filter by."""
+    bias = _number(card.evidence, "bias")
+    return {
+        "card": card_html(card),
+        "annotator": card.name,
+        "finding": finding(card.verdict) if card.is_current else "no longer on the list",
+        "lean": "" if bias is None else round(bias, 3),
+        "answers": _count(card.evidence, "comparisons"),
+        ALERT_PROJECT: card.project_id,
+        ALERT_ANNOTATOR: card.annotator,
+    }
+
+
+def finding(verdict: str) -> str:
+    """The words people see for a verdict."""
+    return WORDS.get(verdict, "leans to one side")
+
+
+def card_html(card: Card) -> str:
+    """The page of a card: the finding, the figures behind it, and what it does not say."""
+    rows = "".join(
+        f'<tr><td style="padding:2px 16px 2px 0;color:#555">{escape(label)}</td><td>{escape(text)}</td></tr>'
+        for label, text in _rows(card)
+    )
+    state = "" if card.is_current else "<p><b>The latest run no longer lists this annotator.</b></p>"
+    link = f'<p><a href="{escape(card.link, quote=True)}">Open in Evenhand</a></p>' if card.link else ""
+    return (
+        f'<div style="{STYLE}"><h3 style="margin:0 0 4px">{escape(card.name)}: {escape(finding(card.verdict))}</h3>'
+        f'<p style="margin:0 0 12px;color:#555">{escape(card.project_title)}</p>{state}<table>{rows}</table>'
+        f'<p style="color:#555">{escape(_caution(card.q))}</p>{link}</div>'
+    )
+
+
+def _rows(card: Card) -> list[tuple[str, str]]:
+    """Label and text of each figure that is known."""
+    evidence = card.evidence
+    rows = [("Answers", _answers(evidence)), ("Estimated lean", _lean(evidence))]
+    share = _number(evidence, "draw_share")
+    if share is not None:
+        rows.append(("Found in", f"{share:.0%} of the draws of the latest run"))
+    match = _number(evidence, "match_ratio")
+    if match is not None:
+        rows.append(("Agrees with the consensus", f"{match:.0%} of the time"))
+    run = _count(evidence, "longest_run")
+    if run:
+        rows.append(("Longest run on one side", f"{run} answers"))
+    lead = _number(evidence, "median_lead_time")
+    if lead is not None:
+        rows.append(("Median time per answer", f"{lead:.1f} s"))
+    rows.append(("On the list since", datetime.fromtimestamp(card.since, UTC).strftime("%Y-%m-%d %H:%M UTC")))
+    return [(label, text) for label, text in rows if text]
+
+
+def _answers(evidence: Mapping[str, Any]) -> str:
+    total = _count(evidence, "comparisons")
+    if not total:
+        return ""
+    left, right, ties = (_count(evidence, key) for key in ("left", "right", "ties"))
+    return f"{total}: {left} left, {right} right" + (f", {ties} ties" if ties else "")
+
+
+def _lean(evidence: Mapping[str, Any]) -> str:
+    bias, low, high = (_number(evidence, key) for key in ("bias", "bias_low", "bias_high"))
+    if bias is None:
+        return ""
+    side = "left" if bias > 0 else "right"
+    text = f"{abs(bias):.2f} to the {side}; 0 is even-handed, 1 is always that side"
+    if low is None or high is None:
+        return text
+    inner, outer = sorted((low, high)) if bias > 0 else sorted((-low, -high))
+    return f"{text} (interval {inner:.2f} to {outer:.2f})"
+
+
+def _caution(q: float) -> str:
+    return (
+        f"The list this card comes from is made so that at most about {q:.0%} of those on it are false alarms. "
+        "It speaks of answers, not of persons: screens, shortcuts and instructions can cause a lean too. "
+        "Look at some of the tasks before you decide."
+    )
+
+
+def _number(evidence: Mapping[str, Any], key: str) -> float | None:
+    value = evidence.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _count(evidence: Mapping[str, Any], key: str) -> int:
+    value = _number(evidence, key)
+    return 0 if value is None else int(value)
