@@ -47,7 +47,8 @@ def _unprivileged(command: list[str]) -> list[str]:
     return ["runuser", "-u", "nobody", "--", *command] if os.geteuid() == 0 else command
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a loopback port nobody listens on at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -91,7 +92,7 @@ def running_postgres(programs: Path) -> Iterator[PostgresServer]:
             "--no-sync",
         ]
         subprocess.run(_unprivileged([str(part) for part in initdb]), check=True, capture_output=True, cwd=folder)
-        port = _free_port()
+        port = free_port()
         serve = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder), "-h", "127.0.0.1"]
         with log.open("wb") as sink:
             process = subprocess.Popen(_unprivileged(serve), stdout=sink, stderr=sink, cwd=folder)

@@ -1,0 +1,140 @@
+"""Documented or failing: settings, commands, routes, and what the documents tell people to type."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from backend.cli import main as program
+from backend.settings import TABLE, Setting, Settings
+from scripts import settings_table
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+MANUAL = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS if path.name != "CHANGELOG.md")
+
+
+def commands(group: click.Command, prefix: str = "") -> list[str]:
+    """Return every command of the program, sub-commands as `users add`."""
+    if not isinstance(group, click.Group):
+        return [prefix.strip()]
+    context = click.Context(group)
+    children = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
+    return [name for label, child in children if child for name in commands(child, f"{prefix} {label}")]
+
+
+def code_blocks(text: str, *languages: str) -> list[str]:
+    return [block for language, block in re.findall(r"```(\w+)\n(.*?)```", text, re.DOTALL) if language in languages]
+
+
+def typed_lines() -> list[str]:
+    """Return what the documents tell people to type: shell blocks, and commands in the text."""
+    blocks = [line for block in code_blocks(MANUAL, "sh", "bash") for line in block.splitlines()]
+    return [*blocks, *re.findall(r"`([^`\n]+)`", MANUAL)]
+
+
+def test_settings_table_in_readme_equals_the_code() -> None:
+    text = settings_table.README.read_text(encoding="utf-8")
+    assert settings_table.renewed(text) == text, "run .venv/bin/python scripts/settings_table.py"
+
+
+@pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.name)
+def test_setting_in_the_table_is_explained(setting: Setting) -> None:
+    assert f"`{setting.name}`" in MANUAL
+    assert setting.help.endswith(".")
+
+
+@pytest.mark.parametrize("command", commands(program))
+def test_command_of_the_program_is_documented(command: str) -> None:
+    assert f"evenhand {command}" in MANUAL
+
+
+@pytest.mark.parametrize("command", commands(program))
+def test_command_of_the_program_explains_itself(command: str) -> None:
+    found: click.Command | None = program
+    for name in command.split():
+        assert isinstance(found, click.Group)
+        found = found.get_command(click.Context(found), name)
+    assert found is not None
+    assert found.help or found.short_help
+
+
+def routes() -> list[str]:
+    """Return the paths of the service, parameters written as {name}."""
+    from backend.app import create_app
+
+    app = create_app(Settings())
+    rules = {re.sub(r"<(?:[^:<>]+:)?([^<>]+)>", r"{\1}", rule.rule) for rule in app.url_map.iter_rules()}
+    return sorted(rules)
+
+
+def test_routes_of_the_service_are_all_documented() -> None:
+    """Parameters may be called otherwise in the documents: {id} for {project_id}."""
+    documented = {re.sub(r"\{[^}]*\}", "{}", path) for path in re.findall(r"(/[\w{}./-]*)", MANUAL)}
+    missing = [path for path in routes() if re.sub(r"\{[^}]*\}", "{}", path) not in documented]
+    assert missing == []
+
+
+def test_program_calls_in_documents_name_existing_commands() -> None:
+    known = {command.split()[0] for command in commands(program)}
+    called = {
+        match.group(1)
+        for line in typed_lines()
+        if (match := re.search(r"(?:^|\s|/)evenhand ([a-z-]+)", line)) and "docker build" not in line
+    }
+    assert called
+    assert called - known == set()
+
+
+def test_program_options_in_documents_exist() -> None:
+    wrong = []
+    for line in typed_lines():
+        match = re.search(r"(?:^|\s|/)evenhand ([a-z-]+)((?: [^\s#|&;]+)*)", line)
+        command = program.get_command(click.Context(program), match.group(1)) if match else None
+        if match is None or command is None or isinstance(command, click.Group):
+            continue
+        known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
+        used = set(re.findall(r"--[a-z-]+", match.group(2)))
+        wrong += [f"{line}: {option}" for option in used - known - {"--help"}]
+    assert wrong == []
+
+
+def test_make_targets_in_documents_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    called = {
+        target
+        for line in typed_lines()
+        if (match := re.match(r"make ((?:[a-z-]+)(?: [a-z-]+)*)", line))
+        for target in [match.group(1).split()[0]]
+    }
+    assert {"run", "demo", "test", "check"} <= called
+    assert called - targets == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_document_links_lead_somewhere(document: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    broken = [target for target in targets if "://" not in target and not (document.parent / target).exists()]
+    assert broken == []
+
+
+@pytest.mark.slow
+def test_library_example_in_readme_runs(tmp_path: Path) -> None:
+    """The eight lines are executed as printed, on a simulated crowd in which two people lean."""
+    from tests.crowds import write_small_team
+
+    write_small_team(tmp_path / "comparisons.csv", seed=7)
+    (example,) = code_blocks((ROOT / "README.md").read_text(encoding="utf-8"), "python")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "leans-0" in done.stdout
+    assert "leans-1" in done.stdout

@@ -1,0 +1,180 @@
+"""What is shipped: lock files that any index can serve, and a wheel that works away from this folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+import venv
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-label-studio.lock")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "fdr_core", "backend")
+
+
+def locked(name: str) -> dict[str, str]:
+    """Return the versions that a lock file names."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return {
+        normal(package): version for package, version in re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==(\S+)", text, re.M)
+    }
+
+
+def normal(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_file_holds_hashes_and_no_addresses(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    entries = re.split(r"^(?=\S+==)", text, flags=re.M)[1:]
+    assert len(entries) > 30
+    assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == []
+    assert re.findall(r"\w+://\S+|^--\S*(?:index|find-links)\S*", text, re.M) == []
+
+
+def test_lock_file_for_development_agrees_with_the_one_for_running() -> None:
+    run, dev = locked("requirements.lock"), locked("requirements-dev.lock")
+    assert {name: dev.get(name) for name in run} == run
+
+
+def test_lock_file_for_running_holds_every_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["sdk"], "label-studio-ml"]
+    names = {normal(match.group()) for match in (re.match(r"[\w.-]+", entry) for entry in declared) if match}
+    assert names - set(locked("requirements.lock")) == set()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as `make dist` does, from a copy, so that nothing is written into the project."""
+    folder = tmp_path_factory.mktemp("dist")
+    source = folder / "source"
+    source.mkdir()
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (built,) = folder.glob("*.whl")
+    assert len(list(folder.glob("*.tar.gz"))) == 1
+    return built
+
+
+@pytest.fixture(scope="module")
+def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel into an empty environment that borrows only the locked dependencies; return its bin folder."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "venv"
+    venv.create(folder, with_pip=False, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    dependencies = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "dependencies.pth").write_text(dependencies + "\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    subprocess.run(
+        [*pip, "--no-deps", "--no-index", "--ignore-installed", str(wheel)], check=True, env=clean_environment()
+    )
+    return folder / "bin"
+
+
+def clean_environment(**settings: str) -> dict[str, str]:
+    """Return an environment in which this folder plays no part."""
+    kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "TMPDIR"}}
+    return {**kept, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **settings}
+
+
+@pytest.mark.slow
+def test_wheel_holds_every_asset_of_the_source(wheel: Path) -> None:
+    shipped = set(zipfile.ZipFile(wheel).namelist())
+    folders = ("backend/migrations", "backend/web/templates", "backend/web/static")
+    expected = {
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    } | {"fdr_core/py.typed", "backend/py.typed"}
+    assert expected - shipped == set()
+    assert [name for name in shipped if name.startswith(("tests", "scripts", "docker"))] == []
+
+
+@pytest.mark.slow
+def test_wheel_installed_elsewhere_starts_its_program(elsewhere: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(elsewhere / "evenhand"), "--help"], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "serve" in done.stdout
+    where = [str(elsewhere / "python"), "-c", "import backend, fdr_core; print(backend.__file__, fdr_core.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=True)
+    assert all(path.startswith(str(elsewhere.parent)) for path in found.stdout.split())
+
+
+@pytest.mark.slow
+def test_wheel_installed_elsewhere_serves_the_dashboard_with_its_assets(elsewhere: Path, tmp_path: Path) -> None:
+    with serving(elsewhere, tmp_path) as address:
+        page = fetch(f"{address}/ui/")
+        assets = sorted(set(re.findall(r'(?:href|src)="(/[^"]+\.(?:css|js|svg|png|ico|woff2))[^"]*"', page)))
+        assert any(asset.endswith(".css") for asset in assets), page[:500]
+        for asset in assets:
+            assert fetch(address + asset), asset
+
+
+@contextmanager
+def serving(programs: Path, folder: Path) -> Iterator[str]:
+    """Run `evenhand serve` in an empty folder until the block ends."""
+    from tests.postgres_server import free_port
+
+    address = f"http://127.0.0.1:{(port := free_port())}"
+    environment = clean_environment(PORT=str(port), MODEL_DIR=str(folder / "data"))
+    log = (folder / "log").open("wb")
+    process = subprocess.Popen(
+        [str(programs / "evenhand"), "serve"], cwd=folder, env=environment, stdout=log, stderr=log
+    )
+    try:
+        give_up = time.monotonic() + 60
+        while not answers(f"{address}/health"):
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < give_up, (folder / "log").read_text()
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        log.close()
+
+
+def answers(address: str) -> bool:
+    try:
+        return bool(fetch(address))
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def fetch(address: str) -> str:
+    with urllib.request.urlopen(urllib.request.Request(address, headers={"Accept": "text/html"}), timeout=10) as answer:
+        body: bytes = answer.read()
+        return body.decode("utf-8", "replace")
+
+
+@pytest.mark.slow
+def test_label_studio_ml_from_the_lock_file_imports(tmp_path: Path) -> None:
+    """The package does not import as plain pip installs it; with the lock file's versions it does."""
+    code = "import label_studio_ml.api, label_studio_ml.model; print(label_studio_ml.model.LabelStudioMLBase.__name__)"
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=clean_environment(HOME=str(tmp_path)), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["LabelStudioMLBase"]
