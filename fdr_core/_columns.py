@@ -215,15 +215,19 @@ def _numbers(series: "pd.Series[Any]") -> Floats:
 
 
 def _seconds_since_epoch(series: "pd.Series[Any]") -> Floats:
-    """Convert datetimes or ISO 8601 text; times without a zone are taken as UTC."""
-    try:
-        times = pd.to_datetime(series, utc=True, errors="coerce", format=None if _is_datetime(series) else "ISO8601")
-    except (ValueError, TypeError, OverflowError):
-        return np.full(len(series), np.nan)
-    is_known = times.notna().to_numpy()
+    """Convert datetimes, ISO 8601 text (UTC where no zone is given), and numbers among them."""
+    is_number = np.zeros(len(series), dtype=bool)
+    if series.dtype == object:
+        is_number = series.map(lambda value: isinstance(value, (int, float, np.number))).to_numpy(dtype=bool)
     seconds = np.full(len(series), np.nan)
-    microseconds = times[is_known].to_numpy(dtype="datetime64[us]").astype(np.int64)
-    seconds[is_known] = microseconds / 1e6
+    seconds[is_number] = _numbers(series[is_number])
+    text = series[~is_number]
+    try:
+        times = pd.to_datetime(text, utc=True, errors="coerce", format=None if _is_datetime(series) else "ISO8601")
+    except (ValueError, TypeError, OverflowError):
+        return seconds
+    microseconds = times.to_numpy(dtype="datetime64[us]")
+    seconds[~is_number] = np.where(np.isnat(microseconds), np.nan, microseconds.astype(np.int64) / 1e6)
     return seconds
 
 

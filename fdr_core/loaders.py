@@ -24,6 +24,7 @@ _EXPECTED = (
     "expected the columns annotator, left, right and either choice (left, right, tie) or outcome (-1 to 1), "
     "or crowd-kit's worker, left, right, label"
 )
+_TEXT = frozenset({"annotator", "worker", "left", "right", "label", "choice", "coin", "task", "stratum"})
 _SEPARATORS = (",", ";", "\t")
 
 
@@ -49,21 +50,24 @@ def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: st
 
 def read_csv(path: str | Path) -> RawAnswers:
     """Read a CSV file; labels stay text here, so that 007 and 7 remain two people."""
+    from pyarrow import csv  # strict about the number of fields in a row, where pandas would shift the columns
+
     where = f"{path}: "
     with reading(path):
         separator, names = _csv_header(path)
         check_names(names, where=where)
-        labels = {"annotator", "worker", "left", "right", "label", "choice", "coin", "task", "stratum"}
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            encoding="utf-8-sig",
-            usecols=[name for name in names if name.strip() in KNOWN],
-            dtype={name: str for name in names if name.strip() in labels},
-            keep_default_na=False,
-            na_values=[""],
-            low_memory=False,
+        read_frame(pd.DataFrame(columns=[name.strip() for name in names]), where=where)  # names first, then rows
+        table = csv.read_csv(
+            str(path),
+            parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                include_columns=[name for name in names if name.strip() in KNOWN],
+                column_types={name: "string" for name in names if name.strip() in _TEXT},
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
         )
+        frame = table.to_pandas()
     return read_frame(frame.rename(columns=str.strip), where=where)
 
 

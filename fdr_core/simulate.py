@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse.linalg import cg
+from scipy.special import expit
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import ConfigurationError
@@ -274,17 +275,16 @@ def on_design(
     bias : float
         Probability of a click on the own side.
     theta : (n,) array, optional
-        Scores on the scale of the answers in [-1, 1]; by default those the answers themselves suggest, so that
-        the items are as easy to tell apart, and as mixed up with the sides, as in the real data.
+        Scores on the logit scale; by default those the answers themselves suggest, so that the items are about as
+        easy to tell apart, and as mixed up with the sides, as in the real data.
     """
     _check_probability(bias=bias)
     m = comparisons.n_annotators
     count = max(1, round(0.1 * m)) if n_biased is None else n_biased
     _check_counts(m, count)
-    scores = ridge_scores(comparisons) if theta is None else np.asarray(theta, dtype=np.float64)
+    scores = _suggested_scores(comparisons) if theta is None else np.asarray(theta, dtype=np.float64)
     side = _sides(m, count, rng=rng)
-    # P(left) = logistic(2 d) has slope 1/2 at d = 0, hence mean answer d, the scale on which the scores were fitted.
-    honest = _honest(comparisons.left, comparisons.right, 2 * scores, rng=rng)
+    honest = _honest(comparisons.left, comparisons.right, scores, rng=rng)
     honest[rng.random(honest.size) < np.mean(comparisons.outcome == 0)] = 0.0
     outcome = _click(honest, comparisons.annotator, side, bias, rng=rng)
     return Simulated(replace(comparisons, outcome=outcome, skips=None), side != 0, scores, side)
@@ -298,6 +298,31 @@ def ridge_scores(comparisons: Comparisons, *, ridge: float = 5.0) -> Floats:
     D = plus - minus
     theta, _ = cg(D.T @ D + ridge * sp.eye_array(n), D.T @ comparisons.outcome, rtol=1e-8, maxiter=10 * n + 100)
     return np.asarray(theta, dtype=np.float64)
+
+
+def _suggested_scores(comparisons: Comparisons) -> Floats:
+    """Bring the ridge scores to the logit scale that fits answers they were not fitted to."""
+    theta = ridge_scores(comparisons)
+    is_even = comparisons.annotator % 2 == 0
+    if is_even.all():
+        return 2 * theta  # P(left) = logistic(2 d) has slope 1/2 at d = 0, hence mean answer d
+    half = ridge_scores(replace(comparisons, outcome=np.where(is_even, comparisons.outcome, 0.0)))
+    is_other = ~is_even & (comparisons.outcome != 0)
+    difference = (half[comparisons.left] - half[comparisons.right])[is_other]
+    y = (comparisons.outcome[is_other] + 1) / 2
+    return _logistic_slope(difference, y) * theta
+
+
+def _logistic_slope(x: Floats, y: Floats, *, largest: float = 20.0) -> float:
+    """Find b in [0, largest] that maximises the likelihood of P(y = 1) = logistic(b x), by bisection on its score."""
+    low, high = 0.0, largest
+    for _ in range(40):
+        middle = (low + high) / 2
+        if x @ (y - expit(middle * x)) > 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
 
 
 def _simulated(
