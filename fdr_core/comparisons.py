@@ -78,6 +78,8 @@ class Comparisons:
         Answers left out, by reason.
     skips : Skips or None
         Skipped presentations, where the source tells them.
+    coins : (n_coins,) object or None
+        Labels of the coins, None where every answer has its own.
     """
 
     annotators: NDArray[np.object_]
@@ -94,6 +96,7 @@ class Comparisons:
     strata: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, dtype=object))
     excluded: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     skips: Skips | None = None
+    coins: NDArray[np.object_] | None = None
 
     @classmethod
     def from_arrays(
@@ -235,6 +238,7 @@ class Comparisons:
             strata=strata,
             excluded=MappingProxyType(dict(raw.excluded)),
             skips=None if raw.skips is None else _code_skips(raw.skips, annotators, items, coin, coin_labels),
+            coins=None if coin_source == "own" else coin_labels,
         )
 
     def __len__(self) -> int:
@@ -288,6 +292,7 @@ class Comparisons:
                 "items": self.items[part.items.astype(np.int64)],
                 "strata": self.strata[part.strata.astype(np.int64)],
                 "coin_source": self.coin_source,
+                "coins": None if self.coins is None or part.coins is None else self.coins[part.coins.astype(np.int64)],
             }
         )
 
@@ -300,7 +305,7 @@ class Comparisons:
             "outcome": self.outcome,
         }
         if self.coin_source != "own":
-            columns[self.coin_source] = self.coin
+            columns[self.coin_source] = self.coin if self.coins is None else self.coins[self.coin]
         if self.time is not None:
             columns["time"] = self.time
         if self.lead_time is not None:

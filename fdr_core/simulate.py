@@ -290,13 +290,14 @@ def on_design(
     return Simulated(replace(comparisons, outcome=outcome, skips=None), side != 0, scores, side)
 
 
-def ridge_scores(comparisons: Comparisons, *, ridge: float = 5.0) -> Floats:
-    """Fit item scores by least squares with a ridge, whatever the graph: (D'D + ridge I) theta = D'y."""
-    n, rows = comparisons.n_items, np.arange(len(comparisons))
-    plus = sp.csr_matrix((np.ones(rows.size), (rows, comparisons.left)), shape=(rows.size, n))
-    minus = sp.csr_matrix((np.ones(rows.size), (rows, comparisons.right)), shape=(rows.size, n))
-    D = plus - minus
-    theta, _ = cg(D.T @ D + ridge * sp.eye_array(n), D.T @ comparisons.outcome, rtol=1e-8, maxiter=10 * n + 100)
+def ridge_scores(comparisons: Comparisons, *, ridge: float = 5.0, is_used: NDArray[np.bool_] | None = None) -> Floats:
+    """Fit item scores to the used answers by least squares with a ridge: (D'D + ridge I) theta = D'y."""
+    used = slice(None) if is_used is None else is_used
+    left, right, y = comparisons.left[used], comparisons.right[used], comparisons.outcome[used]
+    n, ones = comparisons.n_items, np.ones(y.size)
+    both = (np.concatenate([np.arange(y.size)] * 2), np.concatenate([left, right]))
+    D = sp.csr_array((np.concatenate([ones, -ones]), both), shape=(y.size, n))
+    theta, _ = cg(D.T @ D + ridge * sp.eye_array(n), D.T @ y, rtol=1e-8, maxiter=10 * n + 100)
     return np.asarray(theta, dtype=np.float64)
 
 
@@ -306,7 +307,7 @@ def _suggested_scores(comparisons: Comparisons) -> Floats:
     is_even = comparisons.annotator % 2 == 0
     if is_even.all():
         return 2 * theta  # P(left) = logistic(2 d) has slope 1/2 at d = 0, hence mean answer d
-    half = ridge_scores(replace(comparisons, outcome=np.where(is_even, comparisons.outcome, 0.0)))
+    half = ridge_scores(comparisons, is_used=is_even)
     is_other = ~is_even & (comparisons.outcome != 0)
     difference = (half[comparisons.left] - half[comparisons.right])[is_other]
     y = (comparisons.outcome[is_other] + 1) / 2

@@ -1,0 +1,135 @@
+"""The item part of the model as an operator: solve ``(L + ridge I) x = b`` densely for few items, sparsely for many."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from fdr_core.errors import DesignError
+from fdr_core.statistics import Sums
+
+Floats = NDArray[np.float64]
+
+#: Up to this many items the Laplacian is factorised densely (32 MB); beyond, systems are solved by conjugate gradients.
+DENSE_ITEMS = 2000
+
+
+class ItemSolver(Protocol):
+    """Solves with ``K = L + ridge I``; without a ridge, with the pseudo-inverse of L."""
+
+    rank: int
+
+    def solve(self, b: Floats) -> Floats:
+        """Return ``K^{-1} b`` for a vector or the columns of a matrix."""
+        ...
+
+    def half(self, B: Floats) -> Floats:
+        """Return F with ``F'F = B' K^{-1} B`` (dense only)."""
+        ...
+
+
+def components_of(laplacian: sp.csr_array) -> NDArray[np.int32]:
+    """Connected component of every item."""
+    labels: NDArray[np.int32] = connected_components(laplacian, directed=False)[1]
+    return labels
+
+
+def item_solver(laplacian: sp.csr_array, *, ridge: float = 0.0) -> ItemSolver:
+    """Choose the solver that suits the number of items."""
+    if laplacian.shape[0] <= DENSE_ITEMS:
+        return DenseItems(laplacian, ridge)
+    return SparseItems(laplacian, ridge)
+
+
+def information_left(sums: Sums, annotators: NDArray[np.int64], solver: ItemSolver) -> Floats:
+    """Share of each annotator's information that the item scores do not absorb: ``1 - b_j' K^{-1} b_j / n_j``.
+
+    Beyond ``DENSE_ITEMS`` items K is replaced by its diagonal, which is exact where an annotator's items are not linked.
+    """
+    B = sums.B[:, annotators]
+    if isinstance(solver, SparseItems):
+        absorbed = np.asarray(((B * B) / solver.diagonal[:, None]).sum(axis=0)).ravel()
+    else:
+        blocks = range(0, len(annotators), 5000)
+        absorbed = np.concatenate([[], *((solver.half(B[:, i : i + 5000].toarray()) ** 2).sum(axis=0) for i in blocks)])
+    return np.clip(1.0 - absorbed / np.maximum(sums.counts[annotators], 1.0), 0.0, 1.0)
+
+
+class DenseItems:
+    """Cholesky factor of the Laplacian.
+
+    Without a ridge the mean of every component is pinned by adding ``11'/size``: columns of ``D'`` sum to zero
+    within a component, so ``D (L + 11'/size)^{-1} D' = D L^+ D'`` exactly.
+    """
+
+    def __init__(self, laplacian: sp.csr_array, ridge: float) -> None:
+        K = laplacian.toarray().astype(float)
+        component = components_of(laplacian)
+        self.rank = len(component) - int(component.max(initial=-1) + 1)
+        if ridge > 0:
+            K[np.diag_indices_from(K)] += ridge
+        else:
+            sizes = np.bincount(component)
+            K += (component[:, None] == component[None, :]) / sizes[component]
+        self._factor = np.asarray(sla.cholesky(K, lower=True, check_finite=False))
+
+    def solve(self, b: Floats) -> Floats:
+        """Return ``K^{-1} b``."""
+        return np.asarray(sla.cho_solve((self._factor, True), b, check_finite=False))
+
+    def half(self, B: Floats) -> Floats:
+        """Return ``F`` with ``F'F = B' K^{-1} B``."""
+        return np.asarray(sla.solve_triangular(self._factor, B, lower=True, check_finite=False))
+
+
+class SparseItems:
+    """Jacobi-preconditioned conjugate gradients, several right-hand sides at once."""
+
+    def __init__(self, laplacian: sp.csr_array, ridge: float, *, tolerance: float = 1e-10) -> None:
+        self._K = sp.csr_array(laplacian + ridge * sp.eye_array(laplacian.shape[0]))
+        self._component = components_of(laplacian)
+        self.rank = len(self._component) - int(self._component.max(initial=-1) + 1)
+        self.diagonal = np.maximum(self._K.diagonal(), 1e-300)
+        self._tolerance = tolerance
+
+    def solve(self, b: Floats) -> Floats:
+        """Return ``K^{-1} b`` (the right-hand sides of this model lie in the range of L, so no pinning is needed)."""
+        flat = b.ndim == 1
+        rhs = b[:, None] if flat else b
+        x = self._conjugate_gradients(rhs)
+        return x[:, 0] if flat else x
+
+    def half(self, B: Floats) -> Floats:
+        """Refuse: a square root of the inverse is dense."""
+        raise DesignError(
+            f"the design has {self._K.shape[0]} items; the dense square root is limited to {DENSE_ITEMS}. "
+            "Use method='flip', or path='marginal'"
+        )
+
+    def _conjugate_gradients(self, rhs: Floats, max_iterations: int = 2000) -> Floats:
+        x = np.zeros_like(rhs)
+        residual = rhs.copy()
+        z = residual / self.diagonal[:, None]
+        direction = z.copy()
+        rz = np.einsum("ij,ij->j", residual, z)
+        goal = self._tolerance**2 * np.maximum(rz, 1e-300)
+        for _ in range(max_iterations):
+            if (rz <= goal).all():
+                return x
+            Kd = self._K @ direction
+            curvature = np.einsum("ij,ij->j", direction, Kd)
+            alpha = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1.0), 0.0)
+            x += alpha * direction
+            residual -= alpha * Kd
+            z = residual / self.diagonal[:, None]
+            rz, previous = np.einsum("ij,ij->j", residual, z), rz
+            direction = z + direction * np.where(previous > 0, rz / np.where(previous > 0, previous, 1.0), 0.0)
+        raise DesignError(
+            f"conjugate gradients did not converge in {max_iterations} steps on {rhs.shape[0]} items; "
+            "the comparison graph is close to falling apart: compare more items with each other"
+        )

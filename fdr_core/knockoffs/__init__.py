@@ -1,0 +1,1 @@
+"""Two knockoff constructions: the paper's fixed design, and coin flips."""

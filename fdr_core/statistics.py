@@ -1,0 +1,464 @@
+"""Additive sufficient statistics: an annotation is an O(1) update, an edit or a deletion an O(1) subtraction.
+
+Notation (design matrices are never built): ``D`` has one row per answer with +1 at the left and -1 at the right item,
+``A`` one row per answer with a 1 at its annotator; ``y`` holds the outcomes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fdr_core.comparisons import CoinSource, Comparisons
+from fdr_core.errors import InputError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+OWN_COIN = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers summed per (annotator, coin, left, right, outcome); ``weight`` counts them."""
+
+    annotator: Ints
+    left: Ints
+    right: Ints
+    outcome: Floats
+    coin: Ints
+    weight: Floats
+
+    def __len__(self) -> int:
+        return len(self.annotator)
+
+    def take(self, chosen: NDArray[Any]) -> Answers:
+        """Return the chosen rows (a mask or indices)."""
+        return Answers(
+            self.annotator[chosen],
+            self.left[chosen],
+            self.right[chosen],
+            self.outcome[chosen],
+            self.coin[chosen],
+            self.weight[chosen],
+        )
+
+    def with_coin(self, coin: Ints) -> Answers:
+        """Return the same answers under other coins."""
+        return Answers(self.annotator, self.left, self.right, self.outcome, coin, self.weight)
+
+    def relabel(self, annotator: Ints, item: Ints) -> Answers:
+        """Return the same answers with other codes."""
+        return Answers(
+            annotator[self.annotator], item[self.left], item[self.right], self.outcome, self.coin, self.weight
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[Answers]) -> Answers:
+        """Stack several tables of answers."""
+        columns = ("annotator", "left", "right", "outcome", "coin", "weight")
+        return Answers(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+
+    @staticmethod
+    def empty() -> Answers:
+        """Return a table without rows."""
+        none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return Answers(none, none, none, nothing, none, nothing)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of design section 1: ``pairs`` (left x right counts), ``B = D'A``, ``n_j``, ``D'y``, ``A'y``, ``y'y``, N."""
+
+    pairs: sp.csr_array
+    B: sp.csr_array
+    counts: Floats
+    Dy: Floats
+    Ay: Floats
+    yy: float
+    n: float
+
+    @property
+    def laplacian(self) -> sp.csr_array:
+        """Item Laplacian ``L = D'D``."""
+        links = self.pairs + self.pairs.T
+        degree = np.asarray(links.sum(axis=1)).ravel()
+        return sp.csr_array(sp.diags_array(degree) - links)
+
+    def __add__(self, other: Sums) -> Sums:
+        shape_items = max(self.pairs.shape[0], other.pairs.shape[0])
+        n_annotators = max(len(self.counts), len(other.counts))
+        a, b = self._grown(shape_items, n_annotators), other._grown(shape_items, n_annotators)
+        return Sums(
+            a.pairs + b.pairs,
+            a.B + b.B,
+            a.counts + b.counts,
+            a.Dy + b.Dy,
+            a.Ay + b.Ay,
+            a.yy + b.yy,
+            a.n + b.n,
+        )
+
+    def _grown(self, n_items: int, n_annotators: int) -> Sums:
+        if self.pairs.shape[0] == n_items and len(self.counts) == n_annotators:
+            return self
+        pairs, B = self.pairs.copy(), self.B.copy()
+        pairs.resize((n_items, n_items))
+        B.resize((n_items, n_annotators))
+        pad_items, pad_annotators = n_items - len(self.Dy), n_annotators - len(self.counts)
+        return Sums(
+            pairs,
+            B,
+            np.pad(self.counts, (0, pad_annotators)),
+            np.pad(self.Dy, (0, pad_items)),
+            np.pad(self.Ay, (0, pad_annotators)),
+            self.yy,
+            self.n,
+        )
+
+
+def sum_answers(answers: Answers, n_items: int, n_annotators: int) -> Sums:
+    """Compute all sums of a table of answers in one pass."""
+    left, right, annotator, weight = answers.left, answers.right, answers.annotator, answers.weight
+    pull = weight * answers.outcome
+    items = np.concatenate([left, right])
+    signed = np.concatenate([weight, -weight])
+    B = sp.coo_array((signed, (items, np.concatenate([annotator, annotator]))), shape=(n_items, n_annotators))
+    return Sums(
+        pairs=sp.coo_array((weight, (left, right)), shape=(n_items, n_items)).tocsr(),
+        B=B.tocsr(),
+        counts=np.bincount(annotator, weight, minlength=n_annotators),
+        Dy=np.bincount(left, pull, minlength=n_items) - np.bincount(right, pull, minlength=n_items),
+        Ay=np.bincount(annotator, pull, minlength=n_annotators),
+        yy=float(pull @ answers.outcome),
+        n=float(weight.sum()),
+    )
+
+
+class SufficientStatistics:
+    """Everything detection needs to know of the answers, kept current by ``add``, ``remove`` and ``merge``.
+
+    Labels are kept inside; codes follow the order of first appearance. After any sequence of operations the
+    statistics equal a rebuild from scratch from the answers that remain.
+    """
+
+    def __init__(self) -> None:
+        self._annotators: dict[Hashable, int] = {}
+        self._items: dict[Hashable, int] = {}
+        self._coins: dict[Hashable, int] = {}
+        self._next_coin = 0
+        self._chunks: list[Answers] = []
+        self._single: list[tuple[int, int, int, float, int, float]] = []
+        self._folded = 0
+        self._sums = sum_answers(Answers.empty(), 0, 0)
+        self._needs_compaction = False
+        self._coin_sources: set[CoinSource] = set()
+        self._skips: dict[tuple[int, int], int] = {}
+        self.excluded: Counter[str] = Counter()
+
+    @classmethod
+    def from_comparisons(cls, comparisons: Comparisons) -> SufficientStatistics:
+        """Build the statistics of a whole set of comparisons."""
+        return cls().add(comparisons)
+
+    def add(
+        self,
+        answers: Comparisons | Hashable,
+        left: Hashable = None,
+        right: Hashable = None,
+        outcome: float | None = None,
+        *,
+        coin: Hashable = None,
+        coin_source: CoinSource = "coin",
+    ) -> SufficientStatistics:
+        """Add a set of comparisons, or one answer given as annotator, left, right, outcome (and coin)."""
+        return self._change(answers, left, right, outcome, coin, coin_source, 1.0)
+
+    def remove(
+        self,
+        answers: Comparisons | Hashable,
+        left: Hashable = None,
+        right: Hashable = None,
+        outcome: float | None = None,
+        *,
+        coin: Hashable = None,
+        coin_source: CoinSource = "coin",
+    ) -> SufficientStatistics:
+        """Take back answers that were added before (the same arguments as ``add``)."""
+        self._needs_compaction = True
+        return self._change(answers, left, right, outcome, coin, coin_source, -1.0)
+
+    def merge(self, other: SufficientStatistics) -> SufficientStatistics:
+        """Add the statistics of another shard, matching annotators, items and coins by label."""
+        theirs = other.answers()
+        annotator = _translate(other._annotators, self._annotators)
+        item = _translate(other._items, self._items)
+        coin = theirs.coin
+        if len(coin):
+            translated = np.full(other._next_coin, OWN_COIN, dtype=np.int64)
+            for label, code in other._coins.items():
+                translated[code] = self._coin_code(label)
+            coin = translated[coin]
+        coin = self._number_own(coin)
+        moved = Answers(
+            annotator[theirs.annotator], item[theirs.left], item[theirs.right], theirs.outcome, coin, theirs.weight
+        )
+        for (left, right), count in other._skips.items():
+            pair = (int(item[left]), int(item[right]))
+            self._skips[pair] = self._skips.get(pair, 0) + count
+        self.excluded.update(other.excluded)
+        self._coin_sources |= other._coin_sources
+        self._needs_compaction = True
+        self._chunks.append(moved)
+        return self
+
+    def skip(self, left: Hashable, right: Hashable, count: int = 1) -> SufficientStatistics:
+        """Note presentations that were skipped (a negative count takes them back): the audit asks whether sides matter."""
+        pair = (self._items.setdefault(left, len(self._items)), self._items.setdefault(right, len(self._items)))
+        self._skips[pair] = self._skips.get(pair, 0) + count
+        return self
+
+    def skips(self) -> tuple[Ints, Ints, Floats]:
+        """Left item, right item and number of the skipped presentations."""
+        kept = [(left, right, count) for (left, right), count in self._skips.items() if count > 0]
+        table = np.array(kept, dtype=np.int64).reshape(-1, 3)
+        return table[:, 0], table[:, 1], table[:, 2].astype(float)
+
+    @property
+    def annotators(self) -> NDArray[np.object_]:
+        """Annotator labels, in order of first appearance."""
+        return _labels(self._annotators)
+
+    @property
+    def items(self) -> NDArray[np.object_]:
+        """Item labels, in order of first appearance."""
+        return _labels(self._items)
+
+    @property
+    def coin_source(self) -> CoinSource:
+        """Where coins come from; of several sources the least certain."""
+        for source in ("task", "coin"):
+            if source in self._coin_sources:
+                return source
+        return "own"
+
+    @property
+    def sums(self) -> Sums:
+        """The additive sums, brought up to date with all changes so far."""
+        self._flush_single()
+        for chunk in self._chunks[self._folded :]:
+            self._sums = self._sums + sum_answers(chunk, len(self._items), len(self._annotators))
+        self._folded = len(self._chunks)
+        return self._sums
+
+    def answers(self) -> Answers:
+        """The answers themselves, summed per (annotator, coin, left, right, outcome)."""
+        _ = self.sums  # the sums must have seen every chunk before the chunks are merged
+        if len(self._chunks) != 1 or self._needs_compaction:
+            merged = Answers.concatenate(self._chunks) if self._chunks else Answers.empty()
+            self._chunks = [_compact(merged, self.annotators) if self._needs_compaction else merged]
+            self._folded = 1
+            self._needs_compaction = False
+        return self._chunks[0]
+
+    def __len__(self) -> int:
+        return round(self.sums.n)
+
+    def __repr__(self) -> str:
+        return (
+            f"SufficientStatistics({len(self)} answers, {len(self._annotators)} annotators, {len(self._items)} items)"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SufficientStatistics):
+            return NotImplemented
+        return self._content() == other._content()
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def _content(self) -> dict[tuple[Any, ...], float]:
+        """The multiset of answers by label: what two equal statistics have in common whatever their history."""
+        coin_labels: dict[int, Hashable] = {code: label for label, code in self._coins.items()}
+        annotators, items = self.annotators, self.items
+        content: dict[tuple[Any, ...], float] = {}
+        rows = self.answers()
+        for a, left, right, y, coin, weight in zip(
+            rows.annotator, rows.left, rows.right, rows.outcome, rows.coin, rows.weight, strict=True
+        ):
+            key = (annotators[a], items[left], items[right], float(y), coin_labels.get(int(coin)))
+            content[key] = content.get(key, 0.0) + float(weight)
+        return content
+
+    def _change(
+        self,
+        answers: Any,
+        left: Hashable,
+        right: Hashable,
+        outcome: float | None,
+        coin: Hashable,
+        coin_source: CoinSource,
+        weight: float,
+    ) -> SufficientStatistics:
+        if isinstance(answers, Comparisons):
+            self._change_many(answers, weight)
+        else:
+            self._change_one(answers, left, right, outcome, coin, coin_source, weight)
+        return self
+
+    def _change_many(self, comparisons: Comparisons, weight: float) -> None:
+        self._flush_single()
+        annotator = _codes(comparisons.annotators, self._annotators)[comparisons.annotator]
+        item = _codes(comparisons.items, self._items)
+        if comparisons.coins is None:
+            own = np.full(len(comparisons), OWN_COIN, dtype=np.int64)
+            coin = self._number_own(own) if weight > 0 else own
+        else:
+            self._coin_sources.add(comparisons.coin_source)
+            known = np.array([self._coin_code(label) for label in comparisons.coins], dtype=np.int64)
+            coin = known[comparisons.coin]
+            self._needs_compaction = True
+        if comparisons.skips is not None:
+            for left, right in zip(comparisons.skips.left, comparisons.skips.right, strict=True):
+                self.skip(comparisons.items[left], comparisons.items[right], round(weight))
+        for reason, count in comparisons.excluded.items():
+            self.excluded[reason] += round(weight) * count
+        self._chunks.append(
+            Answers(
+                annotator.astype(np.int64),
+                item[comparisons.left],
+                item[comparisons.right],
+                comparisons.outcome,
+                coin,
+                np.full(len(comparisons), weight),
+            )
+        )
+
+    def _change_one(
+        self,
+        annotator: Hashable,
+        left: Hashable,
+        right: Hashable,
+        outcome: float | None,
+        coin: Hashable,
+        coin_source: CoinSource,
+        weight: float,
+    ) -> None:
+        if outcome is None or not -1.0 <= outcome <= 1.0:
+            raise InputError(
+                f"the outcome of an answer was {outcome!r}; expected a number in [-1, 1] (1: left preferred)"
+            )
+        if left == right:
+            raise InputError(f"an answer compares item {left!r} with itself; remove self-comparisons")
+        if coin is None:
+            code = OWN_COIN
+            if weight > 0:
+                code, self._next_coin = self._next_coin, self._next_coin + 1
+        else:
+            self._coin_sources.add(coin_source)
+            self._needs_compaction = True
+            code = self._coin_code(coin)
+        item = self._items
+        self._single.append(
+            (
+                self._annotators.setdefault(annotator, len(self._annotators)),
+                item.setdefault(left, len(item)),
+                item.setdefault(right, len(item)),
+                float(outcome),
+                code,
+                weight,
+            )
+        )
+
+    def _flush_single(self) -> None:
+        if self._single:
+            annotator, left, right, outcome, coin, weight = (
+                np.array(column) for column in zip(*self._single, strict=True)
+            )
+            self._chunks.append(Answers(annotator, left, right, outcome.astype(float), coin, weight))
+            self._single = []
+
+    def _coin_code(self, label: Hashable) -> int:
+        code = self._coins.get(label)
+        if code is None:
+            code, self._next_coin = self._next_coin, self._next_coin + 1
+            self._coins[label] = code
+        return code
+
+    def _number_own(self, coin: Ints) -> Ints:
+        """Give every answer that has a coin of its own a fresh code."""
+        own = coin == OWN_COIN
+        coin = coin.copy()
+        coin[own] = self._next_coin + np.arange(int(own.sum()))
+        self._next_coin += int(own.sum())
+        return coin
+
+
+def _compact(rows: Answers, annotators: NDArray[np.object_]) -> Answers:
+    """Sum rows of equal content and drop what was taken back."""
+    rows = _cancel_own(rows, annotators)
+    order = np.lexsort((rows.outcome, rows.right, rows.left, rows.coin, rows.annotator))
+    rows = rows.take(order)
+    if not len(rows):
+        return rows
+    is_new = np.ones(len(rows), dtype=bool)
+    is_new[1:] = (
+        (np.diff(rows.annotator) != 0)
+        | (np.diff(rows.coin) != 0)
+        | (np.diff(rows.left) != 0)
+        | (np.diff(rows.right) != 0)
+        | (np.diff(rows.outcome) != 0)
+    )
+    starts = np.flatnonzero(is_new)
+    weight = np.add.reduceat(rows.weight, starts)
+    first = rows.take(starts)
+    _refuse_negative(first, weight, annotators)
+    kept = Answers(first.annotator, first.left, first.right, first.outcome, first.coin, weight)
+    return kept.take(weight > 0)
+
+
+def _cancel_own(rows: Answers, annotators: NDArray[np.object_]) -> Answers:
+    """Match removals of answers that had a coin of their own (no id) with the latest equal answer."""
+    taken = rows.coin == OWN_COIN
+    if not taken.any():
+        return rows
+    order = np.lexsort((-rows.coin, rows.outcome, rows.right, rows.left, rows.annotator))
+    rows = rows.take(order)
+    content = np.stack([rows.annotator, rows.left, rows.right, (rows.outcome + 0.0).view(np.int64)])
+    group = np.concatenate([[0], np.cumsum((np.diff(content, axis=1) != 0).any(axis=0))])
+    is_removal = rows.coin == OWN_COIN
+    to_cancel = np.bincount(group, is_removal)
+    position = np.arange(len(rows)) - np.flatnonzero(np.concatenate([[True], np.diff(group) != 0]))[group]
+    available = np.bincount(group, ~is_removal)
+    if (to_cancel > available).any():
+        bad = int(np.flatnonzero((to_cancel > available)[group] & is_removal)[0])
+        _refuse_negative(rows.take(np.array([bad])), np.array([-1.0]), annotators)
+    return rows.take(~is_removal & (position >= to_cancel[group]))
+
+
+def _refuse_negative(rows: Answers, weight: Floats, annotators: NDArray[np.object_]) -> None:
+    if (weight < 0).any():
+        bad = int(np.flatnonzero(weight < 0)[0])
+        raise InputError(
+            f"an answer of annotator {annotators[rows.annotator[bad]]!r} with outcome {rows.outcome[bad]:g} was removed "
+            "more often than it was added; remove exactly the answers that were added"
+        )
+
+
+def _codes(labels: NDArray[np.object_], vocabulary: dict[Hashable, int]) -> Ints:
+    return np.array([vocabulary.setdefault(label, len(vocabulary)) for label in labels.tolist()], dtype=np.int64)
+
+
+def _translate(source: dict[Hashable, int], target: dict[Hashable, int]) -> Ints:
+    return np.array([target.setdefault(label, len(target)) for label in source], dtype=np.int64)
+
+
+def _labels(vocabulary: dict[Hashable, int]) -> NDArray[np.object_]:
+    labels = np.empty(len(vocabulary), dtype=object)
+    labels[:] = list(vocabulary)
+    return labels
