@@ -1,0 +1,1 @@
+"""The Evenhand service: Label Studio in, stored runs, dashboard and alerts out."""

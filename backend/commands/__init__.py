@@ -1,0 +1,1 @@
+"""One module per command of `evenhand`, loaded when it is used."""

@@ -1,0 +1,317 @@
+"""Plain records that pass between protocol, store and use cases; times are seconds since the epoch (UTC)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["answer", "skip", "empty", "draft", "prediction", "unreadable"]
+Kind = Literal["comparison", "alerts", "demo"]
+RunStatus = Literal["queued", "running", "done", "failed"]
+Verdict = Literal["confirm", "dismiss", "watch"]
+
+
+@dataclass(frozen=True)
+class ProjectRef:
+    """How Label Studio names a project; the epoch (creation second) tells reinstalled instances apart."""
+
+    ls_project_id: int
+    epoch: int | None
+
+
+@dataclass(frozen=True)
+class Project:
+    """A Label Studio project as we know it; `id` is ours."""
+
+    id: int
+    ls_url: str
+    ls_project_id: int
+    epoch: int
+    title: str
+    kind: Kind
+    label_config: str
+    config: Mapping[str, Any]
+    setup_params: Mapping[str, Any]
+    task_fields: tuple[str, ...]
+    alerts_for: int | None
+    seq: int
+    live_seq: int
+    created_at: float
+    ls_updated_at: float | None
+    last_event_at: float | None
+    last_pull_at: float | None
+    last_pull: Mapping[str, Any] | None
+    pull_watermark: float | None
+    full_pull_needed: bool
+    counts: Mapping[str, int]
+    deleted_at: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One annotation as read under the project's configuration; `outcome` is None where nothing can be judged."""
+
+    annotation_id: int
+    task_id: int | None
+    annotator_id: str | None
+    left_item: str | None
+    right_item: str | None
+    coin: str | None
+    stratum: str | None
+    outcome: float | None
+    status: Status
+    reason: str | None
+    ground_truth: bool
+    lead_time: float | None
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """One Label Studio task: which items stood where, under which coin."""
+
+    task_id: int
+    left_item: str | None
+    right_item: str | None
+    left_label: str | None
+    right_label: str | None
+    coin: str | None
+    stratum: str | None
+    is_labeled: bool | None
+    updated_at: float
+    deleted: bool = False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Changes to apply in one transaction; `as_of` is the pull's starting sequence number, None for events."""
+
+    comparisons: Sequence[Comparison] = ()
+    tasks: Sequence[Task] = ()
+    deleted_annotations: Sequence[int] = ()
+    deleted_tasks: Sequence[int] = ()
+    as_of: int | None = None
+    event: str | None = None
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a batch changed in the store."""
+
+    inserted: int = 0
+    updated: int = 0
+    revived: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    unreadable: int = 0
+    seq: int = 0
+
+    def __add__(self, other: "Applied") -> "Applied":
+        """Add up two batches; the later sequence number stays."""
+        names = ("inserted", "updated", "revived", "deleted", "unchanged", "unreadable")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Applied(**sums, seq=max(self.seq, other.seq))
+
+    @property
+    def changed(self) -> int:
+        """Rows that are different now."""
+        return self.inserted + self.updated + self.revived + self.deleted
+
+
+@dataclass(frozen=True)
+class Change:
+    """One signed step of what is judged: weight -1 takes an answer out, +1 puts one in."""
+
+    seq: int
+    annotation_id: int
+    annotator_id: str
+    task_id: int | None
+    left_item: str
+    right_item: str
+    coin: str
+    stratum: str | None
+    outcome: float
+    weight: int
+    is_first: bool
+    at: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """All judged answers of a project as parallel columns, consistent at sequence number `seq`."""
+
+    seq: int
+    annotation_id: list[int]
+    annotator: list[str]
+    left: list[str]
+    right: list[str]
+    outcome: list[float]
+    coin: list[str]
+    task: list[int | None]
+    stratum: list[str | None]
+    time: list[float]
+    lead_time: list[float | None]
+
+    def __len__(self) -> int:
+        """Return the number of answers."""
+        return len(self.annotation_id)
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """A person or judge of one project."""
+
+    annotator_id: str
+    name: str | None
+    email: str | None
+    first_seen: float | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One detection, stored whole."""
+
+    id: int
+    project_id: int
+    status: RunStatus
+    trigger: str
+    requested_by: str | None
+    requested_at: float
+    started_at: float | None
+    finished_at: float | None
+    seq: int | None
+    seed: int | None
+    config: Mapping[str, Any] | None
+    versions: Mapping[str, Any] | None
+    audit: Mapping[str, Any] | None
+    guarantee: str | None
+    summary: Mapping[str, Any] | None
+    timings: Mapping[str, Any] | None
+    error: str | None
+    progress: float | None
+    progress_note: str | None
+    model_version: str | None
+    data_hash: str | None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished run stores; rows are mappings with the columns of detect's tables."""
+
+    seq: int
+    seed: int
+    config: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    audit: Mapping[str, Any]
+    guarantee: str
+    summary: Mapping[str, Any]
+    timings: Mapping[str, Any]
+    data_hash: str
+    annotators: list[Mapping[str, Any]] = field(default_factory=list)
+    items: list[Mapping[str, Any]] = field(default_factory=list)
+    order_changes: list[Mapping[str, Any]] = field(default_factory=list)
+    path: Mapping[str, Any] | None = None
+    flags: list[Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A time-limited right to work on something; `token` grows with every takeover."""
+
+    name: str
+    owner: str
+    token: int
+    expires_at: float
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of rows; `cursor` asks for the next, None at the end."""
+
+    rows: list[dict[str, Any]]
+    cursor: str | None
+    total: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One line of the append-only log of reviewers' decisions."""
+
+    number: int
+    project_id: int
+    annotator_id: str
+    decision: Verdict
+    comment: str
+    author: str
+    source: str
+    source_key: str
+    run_id: int | None
+    decided_at: float
+    recorded_at: float
+    previous_hash: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class ChainCheck:
+    """Whether a project's decision log is intact; `broken_at` is the first wrong line."""
+
+    intact: bool
+    length: int
+    broken_at: int | None
+
+
+@dataclass(frozen=True)
+class Review:
+    """A reviewer's answer on a card of the alerts project."""
+
+    project_id: int
+    annotator_id: str
+    decision: Verdict
+    comment: str
+    author: str
+    source_key: str
+    decided_at: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something a person should look at, with the way out."""
+
+    id: int
+    project_id: int | None
+    code: str
+    message: str
+    remedy: str
+    first_at: float
+    last_at: float
+    count: int
+    resolved_at: float | None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What we last sent to Label Studio under one key, and how that went."""
+
+    project_id: int
+    channel: str
+    key: str
+    content_hash: str | None
+    remote_id: str | None
+    state: str
+    attempts: int
+    next_try_at: float | None
+    last_error: str | None
+    updated_at: float
+
+
+@dataclass(frozen=True)
+class LiveEvidence:
+    """The e-process of one annotator between runs."""
+
+    annotator_id: str
+    state: Mapping[str, Any]
+    log_e: float
+    sup_log_e: float
+    answers: int
+    warned_at: float | None

@@ -1,0 +1,212 @@
+"""What /setup and /webhook do: read, upsert, answer; everything else happens later in the worker."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from backend import protocol
+from backend.config import ProjectConfig, known_only, parse_config
+from backend.domain import Batch, Comparison, Project, ProjectRef, Task
+from backend.errors import ConfigurationError, NotFoundError
+from backend.label_config import Reading, resolve
+from backend.protocol import Event, ProjectInfo, Setup
+from backend.settings import Settings
+from backend.store import Store
+
+NO_VERSION = "evenhand-0"
+SKEW_SECONDS = 600.0
+
+
+def handle_setup(store: Store, settings: Settings, setup: Setup) -> str:
+    """Register a project and its extra_params; the answer is the version of its latest results."""
+    info = setup.project
+    url = settings.label_studio_url or setup.hostname
+    ref = _known_epoch(store, url, info.ref)
+    project = store.register_project(url, ref, label_config=info.label_config or "")
+    if info.label_config is not None and info.label_config != project.label_config:
+        project = store.describe_project(project.id, label_config=info.label_config)
+    if project.kind == "comparison":
+        # Label Studio repeats extra_params with every health call; only new ones may overrule the dashboard.
+        if setup.params and dict(setup.params) != dict(project.setup_params):
+            project = _apply_params(store, project, setup)
+        check_project(store, project)
+    return current_version(store, project.id)
+
+
+def handle_event(store: Store, settings: Settings, event: Event) -> dict[str, Any]:
+    """Apply one webhook event; idempotent, whatever the order."""
+    project = _project_of(store, settings, event)
+    kind = event_kind(event.action)
+    if kind == "OTHER":
+        store.count_event(kind, "ignored")
+        return {"ok": True, "project": project.id, "ignored": event.action[:60]}
+    if event.action == "PROJECT_DELETED":
+        store.mark_deleted(project.id)
+    if project.kind == "alerts":
+        return _take_reviews(store, project, event)
+    if event.action == protocol.TRAINING:
+        store.apply(project.id, Batch(event=kind))
+        return {"ok": True, "project": project.id, "run": store.request_run(project.id, "start_training").id}
+    if event.action in protocol.PROJECT_EVENTS:
+        check_project(store, project)
+    batch = build_batch(store, project, event.annotations, event.tasks)
+    batch = replace(batch, deleted_annotations=event.deleted_annotations, deleted_tasks=event.deleted_tasks, event=kind)
+    applied = store.apply(project.id, batch)
+    _report_unreadable(store, project, batch.comparisons)
+    return {"ok": True, "project": project.id, "changed": applied.changed, "unreadable": applied.unreadable}
+
+
+def build_batch(
+    store: Store,
+    project: Project,
+    annotations: Sequence[dict[str, Any]],
+    tasks: Sequence[dict[str, Any]],
+    *,
+    as_of: int | None = None,
+) -> Batch:
+    """Read raw annotations and tasks under the project's settings; tasks not given are looked up."""
+    reading = reading_of(project)
+    _note_fields(store, project, tasks)
+    known = {task.task_id: task for task in (protocol.read_task(raw, reading) for raw in tasks)}
+    wanted = {raw.get("task") for raw in annotations}
+    missing = [key for key in wanted if isinstance(key, int) and 0 < key <= protocol.MAX_ID and key not in known]
+    stored = store.get_tasks(project.id, missing) if missing else {}
+    lookup: dict[Any, Task] = {**stored, **known}
+    lone = next(iter(known.values())) if len(known) == 1 else None
+    rows = [
+        protocol.read_comparison(raw, lookup.get(raw.get("task")) if raw.get("task") is not None else lone, reading)
+        for raw in annotations
+    ]
+    return Batch(comparisons=rows, tasks=list(known.values()), as_of=as_of)
+
+
+def reading_of(project: Project) -> Reading | None:
+    """How the project's annotations are read, None if its settings do not fit its label config."""
+    try:
+        return resolve(ProjectConfig.model_validate(project.config), project.label_config, project.task_fields)
+    except ConfigurationError:
+        return None
+
+
+def change_config(store: Store, project: Project, values: dict[str, Any]) -> Project:
+    """Lay new settings over a project's own; refused with a message if they do not fit its label config."""
+    config = parse_config(values, base=project.config)
+    resolve(config, project.label_config, project.task_fields)
+    changed = store.set_config(project.id, config)
+    check_project(store, changed)
+    return changed
+
+
+def check_project(store: Store, project: Project) -> None:
+    """Record or clear the problem of settings that do not fit the label config."""
+    try:
+        resolve(ProjectConfig.model_validate(project.config), project.label_config, project.task_fields)
+    except ConfigurationError as error:
+        remedy = "Correct the project's settings, or add a Pairwise control to its label config."
+        store.raise_problem(project.id, "configuration", str(error), remedy)
+    else:
+        store.resolve_problem(project.id, "configuration")
+
+
+def current_version(store: Store, project_id: int) -> str:
+    """The model version /setup and /predict answer with: that of the latest finished run."""
+    run = store.latest_run(project_id)
+    return run.model_version or NO_VERSION if run else NO_VERSION
+
+
+def event_kind(action: str) -> str:
+    """The action for counting; unknown names count as one kind, so that nobody can grow the table."""
+    return action if action in protocol.KNOWN_ACTIONS else "OTHER"
+
+
+def _project_of(store: Store, settings: Settings, event: Event) -> Project:
+    """The event's project, made from the event if we never heard of it."""
+    info = event.project
+    project = store.find_project(settings.label_studio_url, info.ref)
+    if project is None:
+        if info.ref.epoch is None:
+            store.count_event(event_kind(event.action), "unknown_project")
+            store.raise_problem(
+                None,
+                "unknown_project",
+                f"an event names Label Studio project {info.ref.ls_project_id}, which was never set up",
+                "Add this service as ML backend of the project, or run `evenhand connect`.",
+            )
+            raise NotFoundError(
+                f"Label Studio project {info.ref.ls_project_id} was never set up here and the event does not tell "
+                "when it was created; connect it first"
+            )
+        project = store.register_project(
+            settings.label_studio_url, info.ref, title=info.title or "", label_config=info.label_config or ""
+        )
+        check_project(store, project)
+    return _describe(store, project, info)
+
+
+def _describe(store: Store, project: Project, info: ProjectInfo) -> Project:
+    """Take over a newer title or label config that rides along with an event."""
+    is_newer = (info.updated_at or 0.0) > (project.ls_updated_at or 0.0)
+    differs = info.title not in (None, project.title) or info.label_config not in (None, project.label_config)
+    if not is_newer and not (differs and project.ls_updated_at is None):
+        return project
+    described = store.describe_project(
+        project.id, title=info.title, label_config=info.label_config, ls_updated_at=info.updated_at
+    )
+    if described.label_config != project.label_config and described.kind == "comparison":
+        check_project(store, described)
+    return described
+
+
+def _known_epoch(store: Store, url: str, ref: ProjectRef) -> ProjectRef:
+    """A /setup without epoch means the newest project of that id."""
+    if ref.epoch is not None:
+        return ref
+    known = store.find_project(url, ref)
+    return ProjectRef(ref.ls_project_id, known.epoch if known else 0)
+
+
+def _apply_params(store: Store, project: Project, setup: Setup) -> Project:
+    """Take over extra_params; unknown or wrong ones are reported, not fatal, so that the connection stands."""
+    project = store.describe_project(project.id, setup_params=setup.params)
+    remedy = "Correct the extra parameters of the ML backend in Label Studio."
+    try:
+        project = store.set_config(project.id, parse_config(known_only(setup.params), base=project.config))
+        parse_config(setup.params, base=project.config)
+    except ConfigurationError as error:
+        store.raise_problem(project.id, "extra_params", f"extra_params: {error}", remedy)
+    else:
+        store.resolve_problem(project.id, "extra_params")
+    return project
+
+
+def _note_fields(store: Store, project: Project, tasks: Sequence[dict[str, Any]]) -> None:
+    """Remember data fields not seen before."""
+    fields = {key for raw in tasks if isinstance(raw.get("data"), dict) for key in raw["data"]}
+    if not fields <= set(project.task_fields) and len(project.task_fields) < 200:
+        store.add_task_fields(project.id, fields)
+
+
+def _report_unreadable(store: Store, project: Project, rows: Sequence[Comparison]) -> None:
+    """Make answers that cannot be judged, and clocks that cannot be right, visible."""
+    reasons = [row.reason for row in rows if row.status == "unreadable"]
+    if reasons:
+        remedy = "Check the project's settings and its tasks' data; the answers are kept and read again by a full pull."
+        store.raise_problem(project.id, "unreadable_answers", f"an answer cannot be judged: {reasons[0]}", remedy)
+    latest = max((row.updated_at for row in rows), default=0.0)
+    if latest > store.clock() + SKEW_SECONDS:
+        message = f"an annotation's updated_at lies {latest - store.clock():.0f} s ahead of this machine's clock"
+        store.raise_problem(project.id, "clock_skew", message, "Set both clocks by NTP.")
+
+
+def _take_reviews(store: Store, project: Project, event: Event) -> dict[str, Any]:
+    """Turn answers on alert cards into decisions about the project they speak of."""
+    tasks = {raw.get("id"): raw for raw in event.tasks}
+    lone = event.tasks[0] if len(event.tasks) == 1 else {}
+    taken = 0
+    for annotation in event.annotations:
+        review = protocol.read_review(annotation, tasks.get(annotation.get("task"), lone), project.id)
+        if review is not None and review.project_id == project.alerts_for:
+            store.add_review(review)
+            taken += 1
+    store.apply(project.id, Batch(event=event_kind(event.action)))
+    return {"ok": True, "project": project.id, "decisions": taken}

@@ -1,0 +1,501 @@
+"""Label Studio's JSON to our records and back; the only module that knows its field names.
+
+Annotation ids are unique within a Label Studio instance. Drafts have ids of their own, so a draft is kept under
+its negated id. Alert cards carry the task data fields ALERT_PROJECT and ALERT_ANNOTATOR.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from backend.domain import Comparison, ProjectRef, Review, Status, Task
+from backend.errors import PayloadError
+from backend.label_config import Reading
+
+ALERT_PROJECT = "evenhand_project"
+ALERT_ANNOTATOR = "evenhand_annotator"
+REVIEWS: Mapping[str, Any] = {"confirm": "confirm", "dismiss": "dismiss", "watch": "watch"}
+
+ANNOTATION_EVENTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED", "ANNOTATIONS_UPDATED")
+ANNOTATION_DELETIONS = ("ANNOTATION_DELETED", "ANNOTATIONS_DELETED")
+TASK_EVENTS = ("TASK_CREATED", "TASKS_CREATED", "TASK_UPDATED", "TASKS_UPDATED")
+TASK_DELETIONS = ("TASK_DELETED", "TASKS_DELETED")
+PROJECT_EVENTS = ("PROJECT_CREATED", "PROJECT_UPDATED", "PROJECT_DELETED")
+TRAINING = "START_TRAINING"
+KNOWN_ACTIONS = frozenset(
+    (*ANNOTATION_EVENTS, *ANNOTATION_DELETIONS, *TASK_EVENTS, *TASK_DELETIONS, *PROJECT_EVENTS, TRAINING)
+)
+
+MAX_ID = 2**63 - 1
+SHORT = 64
+MAX_TEXT = 2000
+_BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ProjectInfo:
+    """What a payload says about its project; None where it says nothing."""
+
+    ref: ProjectRef
+    title: str | None = None
+    label_config: str | None = None
+    updated_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The body of /setup, without its token."""
+
+    project: ProjectInfo
+    hostname: str
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """The body of /webhook, without tokens; raw annotations and tasks are read under the project's settings later."""
+
+    action: str
+    project: ProjectInfo
+    annotations: Sequence[Json] = ()
+    tasks: Sequence[Json] = ()
+    deleted_annotations: Sequence[int] = ()
+    deleted_tasks: Sequence[int] = ()
+
+
+def parse_json(raw: bytes) -> Any:
+    """Decode a request body; anything that is not sound JSON raises PayloadError."""
+    try:
+        value = json.loads(raw, parse_constant=_no_constant)
+    except RecursionError:
+        raise PayloadError("the body is nested too deeply; send at most a few dozen levels") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise PayloadError(f"the body is not JSON: {error}") from None
+    # PostgreSQL refuses NUL in text and neither database can encode lone surrogates; both arrive only escaped.
+    return clean(value) if b"\\u0000" in raw or b"\\ud" in raw.lower() else value
+
+
+def clean(value: Any) -> Any:
+    """Replace characters no database can hold, everywhere in a decoded JSON value."""
+    if isinstance(value, str):
+        return _BAD_TEXT.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [clean(part) for part in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(part) for key, part in value.items()}
+    return value
+
+
+def read_setup(body: Any) -> Setup:
+    """Read /setup; extra_params may be an object or JSON text of one."""
+    body = _object(body, "the /setup body")
+    params = body.get("extra_params")
+    if isinstance(params, str):
+        params = parse_json(params.encode("utf-8", "replace")) if params.strip() else {}
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        raise PayloadError(f'extra_params is {_seen(params)}; expected an object such as {{"item_left": "id1"}}')
+    schema = body.get("schema")
+    if schema is not None and not isinstance(schema, str):
+        raise PayloadError(f"schema is {_seen(schema)}; expected the label config as text")
+    hostname = body.get("hostname")
+    return Setup(
+        project=ProjectInfo(project_ref(body.get("project")), label_config=schema),
+        hostname=hostname.strip().rstrip("/")[: SHORT * 8] if isinstance(hostname, str) else "",
+        params=params,
+    )
+
+
+def read_event(body: Any) -> Event:
+    """Read a webhook body; single and plural events, lists and objects alike."""
+    body = _object(body, "the /webhook body")
+    action = body.get("action")
+    if not isinstance(action, str) or not action:
+        raise PayloadError(f"action is {_seen(action)}; expected an event name such as ANNOTATION_CREATED")
+    project = project_info(body.get("project"), body)
+    annotations = _objects(body, "annotation", "annotations")
+    tasks = _objects(body, "task", "tasks")
+    if action in ANNOTATION_DELETIONS:
+        return Event(action, project, deleted_annotations=_ids(annotations, "annotations"))
+    if action in TASK_DELETIONS:
+        return Event(action, project, deleted_tasks=_ids(tasks, "tasks"))
+    if action in ANNOTATION_EVENTS:
+        if not annotations:
+            raise PayloadError(f"{action} carries no annotation; expected an object or a list under 'annotation'")
+        _ids(annotations, "annotation")
+        return Event(action, project, annotations=annotations, tasks=tasks)
+    if action in TASK_EVENTS:
+        return Event(action, project, tasks=tasks)
+    return Event(action, project)
+
+
+def project_ref(value: Any) -> ProjectRef:
+    """Read "<id>.<epoch>", an id, or a project object."""
+    if isinstance(value, dict):
+        created = parse_time(value.get("created_at"))
+        return ProjectRef(_id(value.get("id"), "project.id"), None if created is None else int(created))
+    if isinstance(value, str):
+        number, _, epoch = value.partition(".")
+        if re.fullmatch(r"\d{1,19}", number) and re.fullmatch(r"\d{0,12}", epoch):
+            return ProjectRef(_id(int(number), "project"), int(epoch) if epoch else None)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        return ProjectRef(_id(value, "project"), None)
+    raise PayloadError(f'project is {_seen(value)}; expected "<id>.<creation epoch>", an id or a project object')
+
+
+def project_info(value: Any, body: Mapping[str, Any]) -> ProjectInfo:
+    """What a webhook says about the project; events without a project object name it in the annotation or task."""
+    if value is None:
+        nested = _objects(body, "annotation", "annotations") or _objects(body, "task", "tasks")
+        value = nested[0].get("project") if nested else None
+    ref = project_ref(value)
+    if not isinstance(value, dict):
+        return ProjectInfo(ref)
+    label_config, title = value.get("label_config"), value.get("title")
+    return ProjectInfo(
+        ref,
+        title=title[:500] if isinstance(title, str) else None,
+        label_config=label_config if isinstance(label_config, str) else None,
+        updated_at=parse_time(value.get("updated_at")),
+    )
+
+
+def read_task(task: Json, reading: Reading | None) -> Task:
+    """Read a task; item fields stay None where the data lack them or the project cannot be read."""
+    data = task.get("data")
+    data = data if isinstance(data, dict) else {}
+    labeled = task.get("is_labeled")
+    nothing: tuple[str | None, str | None] = (None, None)
+    left = right = nothing
+    coin = stratum = None
+    if reading is not None:
+        left, right = item_of(data, reading.item_left), item_of(data, reading.item_right)
+        coin = item_of(data, reading.coin)[0] if reading.coin else None
+        stratum = item_of(data, reading.stratum)[0] if reading.stratum else None
+    return Task(
+        task_id=_id(task.get("id"), "task.id"),
+        left_item=left[0],
+        right_item=right[0],
+        left_label=left[1],
+        right_label=right[1],
+        coin=coin,
+        stratum=stratum,
+        is_labeled=labeled if isinstance(labeled, bool) else None,
+        updated_at=parse_time(task.get("updated_at")) or parse_time(task.get("created_at")) or 0.0,
+    )
+
+
+def read_comparison(annotation: Json, task: Task | None, reading: Reading | None) -> Comparison:
+    """Read one annotation; whatever cannot be judged is kept with a status and a reason, never guessed."""
+    status, reason, outcome = _answer(annotation, reading)
+    task_id = _task_id(annotation, task)
+    annotator = _annotator(annotation.get("completed_by"))
+    left, right = (task.left_item, task.right_item) if task else (None, None)
+    problem = _unjudgeable(annotator, task, reading)
+    if problem and status in ("answer", "prediction"):
+        status, reason, outcome = "unreadable", problem, None
+    lead_time = annotation.get("lead_time")
+    created = parse_time(annotation.get("created_at"))
+    updated = parse_time(annotation.get("updated_at"))
+    return Comparison(
+        annotation_id=_id(annotation.get("id"), "annotation.id"),
+        task_id=task_id,
+        annotator_id=annotator,
+        left_item=left,
+        right_item=right,
+        coin=task.coin if task else None,
+        stratum=task.stratum if task else None,
+        outcome=outcome,
+        status=status,
+        reason=reason,
+        ground_truth=annotation.get("ground_truth") is True,
+        lead_time=_finite(lead_time, 0.0, 1e9),
+        created_at=created if created is not None else updated or 0.0,
+        updated_at=updated if updated is not None else created or 0.0,
+    )
+
+
+def read_draft(draft: Json, task: Task, reading: Reading | None) -> Comparison:
+    """Read an unsubmitted draft: kept and marked, under its negated id, never judged."""
+    row = read_comparison({**draft, "completed_by": draft.get("user")}, task, reading)
+    changes = {"annotation_id": -row.annotation_id, "status": "draft", "reason": None, "outcome": None}
+    return Comparison(**{**row.__dict__, **changes})
+
+
+def read_review(annotation: Json, task: Json, alerts_project_id: int) -> Review | None:
+    """Read a reviewer's answer on an alert card; None if it holds no decision."""
+    data = task.get("data") if isinstance(task.get("data"), dict) else {}
+    assert isinstance(data, dict)
+    project, annotator = data.get(ALERT_PROJECT), data.get(ALERT_ANNOTATOR)
+    if isinstance(project, str) and project.isdecimal() and len(project) < 19:
+        project = int(project)
+    if not isinstance(project, int) or annotator is None or annotation.get("was_cancelled") is True:
+        return None
+    choice, comment = None, ""
+    for result in _results(annotation):
+        value = result.get("value")
+        value = value if isinstance(value, dict) else {}
+        choices, text = value.get("choices"), value.get("text")
+        if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], str):
+            choice = REVIEWS.get(choices[0].strip().lower(), choice)
+        if isinstance(text, list):
+            comment = "\n".join(str(part) for part in text)[:5000]
+    if choice is None:
+        return None
+    at = parse_time(annotation.get("updated_at")) or 0.0
+    number = _id(annotation.get("id"), "annotation.id")
+    author = _annotator(annotation.get("completed_by")) or "unknown"
+    key = f"label-studio:{alerts_project_id}:{number}:{at:.6f}"
+    return Review(project, str(annotator), choice, comment, f"Label Studio user {author}", key, at)
+
+
+def item_of(data: Mapping[str, Any], field: str) -> tuple[str | None, str | None]:
+    """Item id and readable label of a data field; long content and addresses become a short hash."""
+    value = _value(data, field)
+    if value is None or value == "":
+        return None, None
+    if isinstance(value, bool | dict | list):
+        text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    elif isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        text = str(int(value))
+    else:
+        text = str(value)
+    if not text.strip():
+        return None, None
+    is_address = re.match(r"(https?|s3|gs|azure-blob)://|/data/|data:", text) is not None
+    if len(text) <= SHORT and not is_address and "\n" not in text and not isinstance(value, dict | list):
+        return text, text
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"#{digest}", _label(text, is_address, digest)
+
+
+def parse_time(value: Any) -> float | None:
+    """Seconds since the epoch of an ISO time; None if it is none."""
+    if not isinstance(value, str) or not 10 <= len(value) <= 40:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def prediction(task: Task, reading: Reading, difference: float | None, model_version: str) -> Json:
+    """One /predict entry: the consensus winner on finished tasks, nothing pre-selected on open ones."""
+    empty = {"result": [], "score": 0.0, "model_version": model_version}
+    if difference is None or task.is_labeled is not True:
+        return empty
+    lean = max(-1.0, min(1.0, difference))
+    answer = _nearest_answer(reading.outcomes, lean)
+    if answer is None:
+        return empty
+    left_probability = min(0.98, max(0.02, (1.0 + lean) / 2.0))
+    result = {
+        "id": f"evenhand-{task.task_id}",
+        "from_name": reading.control,
+        "to_name": reading.object_name,
+        "type": reading.type,
+        "value": _answer_value(reading, answer),
+    }
+    return {**empty, "result": [result], "score": round(max(left_probability, 1.0 - left_probability), 6)}
+
+
+def _answer(annotation: Json, reading: Reading | None) -> tuple[Status, str | None, float | None]:
+    """Status, reason and outcome of an annotation's results."""
+    if annotation.get("was_cancelled") is True:
+        return "skip", None, None
+    raw = annotation.get("result")
+    if raw is None or raw == []:
+        return "empty", None, None
+    if reading is None:
+        return "unreadable", "the project's settings do not fit its label config", None
+    if not isinstance(raw, list):
+        return "unreadable", f"result is {_seen(raw)}; expected a list", None
+    result, reason = _own_result(_results(annotation), reading)
+    if result is None:
+        return ("empty", reason, None) if reason is None else ("unreadable", reason, None)
+    answer, reason = _chosen(result, reading)
+    if answer is None:
+        return "unreadable", reason, None
+    outcome = reading.outcomes.get(answer)
+    if outcome is None:
+        known = ", ".join(reading.outcomes)
+        return "unreadable", f"answer {answer[:80]!r} has no outcome; known answers: {known}", None
+    return ("prediction" if result.get("origin") == "prediction" else "answer"), None, outcome
+
+
+def _own_result(results: list[Json], reading: Reading) -> tuple[Json | None, str | None]:
+    """The result of our control; a lone one of its type from a control that no longer exists was renamed."""
+    own = [result for result in results if result.get("from_name") == reading.control]
+    if not own:
+        own = [r for r in results if r.get("type") == reading.type and r.get("from_name") not in reading.names]
+    if len(own) > 1:
+        return None, f"{len(own)} results for control {reading.control!r}; expected one"
+    return (own[0], None) if own else (None, None)
+
+
+def _chosen(result: Json, reading: Reading) -> tuple[str | None, str | None]:
+    """The answer as text, or why it cannot be read."""
+    value = result.get("value")
+    if not isinstance(value, dict):
+        return None, f"value is {_seen(value)}; expected an object"
+    if reading.type == "pairwise":
+        chosen = value.get("selected")
+    elif reading.type == "choices":
+        chosen = value.get("choices")
+        chosen = chosen[0] if isinstance(chosen, list) and len(chosen) == 1 else chosen
+    else:
+        chosen = value.get("rating")
+        if isinstance(chosen, int | float) and not isinstance(chosen, bool) and math.isfinite(chosen):
+            chosen = f"{chosen:g}"
+    if isinstance(chosen, str):
+        return chosen, None
+    return None, f"the {reading.type} answer is {_seen(chosen)}; expected one of {', '.join(reading.outcomes)}"
+
+
+def _unjudgeable(annotator: str | None, task: Task | None, reading: Reading | None) -> str | None:
+    """Why an answer cannot be judged although it was given, or None."""
+    if annotator is None:
+        return "completed_by is empty; the answer belongs to nobody"
+    if reading is None:
+        return "the project's settings do not fit its label config"
+    if task is None:
+        return "the task's data are not known yet"
+    missing = [
+        field
+        for field, item in ((reading.item_left, task.left_item), (reading.item_right, task.right_item))
+        if item is None
+    ]
+    if missing:
+        return f"the task's data have no {' and no '.join(map(repr, missing))}"
+    if task.left_item == task.right_item:
+        return f"the task compares item {task.left_item!r} with itself"
+    return None
+
+
+def _task_id(annotation: Json, task: Task | None) -> int | None:
+    """The task an annotation belongs to."""
+    if task is not None:
+        return task.task_id
+    value = annotation.get("task")
+    return _id(value, "annotation.task") if value is not None else None
+
+
+def _annotator(value: Any) -> str | None:
+    """Annotator id as text; completed_by is an id or a user object."""
+    if isinstance(value, dict):
+        value = value.get("id", value.get("email"))
+    if isinstance(value, bool) or value is None or value == "":
+        return None
+    return str(value)[:200] if isinstance(value, int | str) else None
+
+
+def _results(annotation: Json) -> list[Json]:
+    """The result entries that are objects."""
+    raw = annotation.get("result")
+    return [result for result in raw if isinstance(result, dict)] if isinstance(raw, list) else []
+
+
+def _value(data: Mapping[str, Any], field: str) -> Any:
+    """A data field; the path a.b or a[0] is tried where no field has that very name."""
+    if field in data:
+        return data[field]
+    value: Any = data
+    for part in re.findall(r"[^.\[\]]+", field):
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part[:9]) < len(value):
+            value = value[int(part[:9])]
+        else:
+            return None
+    return value
+
+
+def _label(text: str, is_address: bool, digest: str) -> str:
+    """A short readable name for content shown under a hash."""
+    if is_address and not text.startswith("data:"):
+        try:
+            name = PurePosixPath(unquote(urlsplit(text).path)).name
+        except ValueError:
+            name = ""
+        return clean(name)[:SHORT] or f"#{digest}"
+    if is_address:
+        return f"#{digest}"
+    flat = " ".join(text[: SHORT * 4].split())
+    return flat if len(flat) <= SHORT else flat[: SHORT - 1] + "…"
+
+
+def _nearest_answer(outcomes: Mapping[str, float], lean: float) -> str | None:
+    """The answer on the winning side that is nearest to the lean; None for a draw."""
+    same_side = [answer for answer, outcome in outcomes.items() if outcome * lean > 0]
+    return min(same_side, key=lambda answer: abs(outcomes[answer] - lean)) if same_side else None
+
+
+def _answer_value(reading: Reading, answer: str) -> Json:
+    """An answer in Label Studio's form."""
+    if reading.type == "pairwise":
+        return {"selected": answer}
+    return {"choices": [answer]} if reading.type == "choices" else {"rating": int(float(answer))}
+
+
+def _object(value: Any, what: str) -> Json:
+    """A JSON object or a PayloadError."""
+    if not isinstance(value, dict):
+        raise PayloadError(f"{what} is {_seen(value)}; expected an object")
+    return value
+
+
+def _objects(body: Mapping[str, Any], *keys: str) -> list[Json]:
+    """The objects under the first key present; a single object counts as a list of one."""
+    for key in keys:
+        value = body.get(key)
+        if value is None:
+            continue
+        values = value if isinstance(value, list) else [value]
+        for index, part in enumerate(values):
+            _object(part, f"{key}[{index}]")
+        return values
+    return []
+
+
+def _ids(values: Iterable[Json], what: str) -> list[int]:
+    """The ids of a list of objects."""
+    return [_id(value.get("id"), f"{what}[{index}].id") for index, value in enumerate(values)]
+
+
+def _id(value: Any, what: str) -> int:
+    """A positive id that fits the database."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_ID:
+        raise PayloadError(f"{what} is {_seen(value)}; expected a positive whole number")
+    return value
+
+
+def _finite(value: Any, low: float, high: float) -> float | None:
+    """A number within bounds, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if low <= value <= high else None
+
+
+def _seen(value: Any) -> str:
+    """What was found, short enough for a message and without content that could be secret."""
+    if value is None:
+        return "missing"
+    if isinstance(value, str | int | float | bool):
+        return repr(value)[:60]
+    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, list | dict) else type(value).__name__
+
+
+def _no_constant(name: str) -> Any:
+    """NaN and Infinity are not JSON."""
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,330 @@
+"""Comparisons, tasks, annotators and items: what Label Studio told us, and what is judged of it."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from backend.config import ProjectConfig
+from backend.domain import Annotator, Answers, Applied, Batch, Change, Page, Task
+from backend.errors import NotFoundError
+from backend.schema import annotators, changes, comparisons, event_counts, items, projects, tasks
+from backend.store.base import CHUNK, StoreBase, as_mapping, chunks, page
+from backend.store.merge import Merge, Policy, Row, coin_label
+
+
+class ComparisonStore(StoreBase):
+    """Reading and writing answers."""
+
+    def apply(self, project_id: int, batch: Batch) -> Applied:
+        """Apply a batch in one durable transaction; repeats and any order end in the same state."""
+        with self._write() as connection:
+            merge = self._load(connection, project_id, batch)
+            for task in batch.tasks:
+                merge.put_task(task)
+            for comparison in batch.comparisons:
+                merge.put(comparison)
+            for annotation_id in batch.deleted_annotations:
+                merge.delete(annotation_id)
+            for task_id in batch.deleted_tasks:
+                merge.delete_task(task_id)
+            self._save(connection, project_id, merge, event=batch.event)
+            return Applied(**merge.tally, seq=merge.seq)
+
+    def delete_missing(
+        self, project_id: int, present: Collection[int], *, as_of: int, within_tasks: Collection[int] | None = None
+    ) -> Applied:
+        """Tombstone live annotations a pull did not find, unless they changed since it began at `as_of`.
+
+        `present` holds the annotation ids seen (negated for drafts); `within_tasks` limits the check to the tasks
+        an incremental pull looked at.
+        """
+        query = select(comparisons.c.annotation_id, comparisons.c.task_id).where(
+            comparisons.c.project_id == project_id, ~comparisons.c.deleted, comparisons.c.seq <= as_of
+        )
+        with self._read() as connection:
+            rows = connection.execute(query).all()
+        seen = present if isinstance(present, set | frozenset) else set(present)
+        wanted = None if within_tasks is None else set(within_tasks)
+        gone = [key for key, task in rows if key not in seen and (wanted is None or task in wanted)]
+        parts = [Batch(deleted_annotations=part, as_of=as_of) for part in chunks(gone)]
+        return sum((self.apply(project_id, part) for part in parts), Applied())
+
+    def delete_missing_tasks(self, project_id: int, present: Collection[int], *, as_of: int) -> Applied:
+        """Tombstone live tasks (and their annotations) a full pull did not find."""
+        query = select(tasks.c.task_id).where(tasks.c.project_id == project_id, ~tasks.c.deleted, tasks.c.seq <= as_of)
+        with self._read() as connection:
+            stored = set(connection.execute(query).scalars())
+        parts = [Batch(deleted_tasks=part, as_of=as_of) for part in chunks(sorted(stored - set(present)))]
+        return sum((self.apply(project_id, part) for part in parts), Applied())
+
+    def rejudge(self, connection: Connection, project_id: int, former: ProjectConfig) -> None:
+        """Write the changes that follow from a new policy on ground truth and predictions."""
+        merge = self._load(connection, project_id, Batch())
+        old = _policy(former)
+        if old == merge.policy:
+            return
+        query = select(comparisons).where(
+            comparisons.c.project_id == project_id,
+            ~comparisons.c.deleted,
+            comparisons.c.ground_truth | (comparisons.c.status == "prediction"),
+        )
+        merge.rows = {row.annotation_id: _row(row) for row in connection.execute(query)}
+        for key in merge.rows:
+            merge.rejudge(key, old)
+        merge.counts["judged"] += sum(change["weight"] for change in merge.changes)
+        self._save(connection, project_id, merge)
+
+    def changes_since(self, project_id: int, seq: int, *, limit: int = 10_000) -> list[Change]:
+        """The next changes after `seq`, in commit order; an empty list means caught up."""
+        query = select(changes).where(changes.c.project_id == project_id, changes.c.seq > seq)
+        with self._read() as connection:
+            rows = connection.execute(query.order_by(changes.c.seq).limit(limit)).mappings()
+            return [Change(**{key: value for key, value in row.items() if key != "project_id"}) for row in rows]
+
+    def count_changes(self, project_id: int, seq: int) -> int:
+        """How many answers came in (weight +1) after `seq`."""
+        query = select(func.count()).where(
+            changes.c.project_id == project_id, changes.c.seq > seq, changes.c.weight > 0
+        )
+        with self._read() as connection:
+            return connection.execute(query).scalar_one()
+
+    def load_answers(self, project_id: int) -> Answers:
+        """Every judged answer as columns, in order of annotation id, consistent at the `seq` returned."""
+        with self._read(snapshot=True) as connection:
+            project = _project_row(connection, project_id)
+            policy = _policy(ProjectConfig.model_validate(project["config"]))
+            answers = Answers(project["seq"], [], [], [], [], [], [], [], [], [], [])
+            for row in _judged_rows(connection, project_id, policy):
+                _append(answers, row)
+            return answers
+
+    def annotator_answers(self, project_id: int, annotator_id: str, *, limit: int | None = None) -> list[Row]:
+        """One annotator's live rows, oldest first, left-out ones included (with status and reason)."""
+        query = (
+            select(comparisons)
+            .where(comparisons.c.project_id == project_id, comparisons.c.annotator_id == annotator_id)
+            .where(~comparisons.c.deleted)
+            .order_by(comparisons.c.annotation_id)
+            .limit(limit)
+        )
+        with self._read() as connection:
+            return [dict(as_mapping(row)) for row in connection.execute(query)]
+
+    def comparison_rows(self, project_id: int, *, include_deleted: bool = False) -> list[Row]:
+        """All stored rows of a project by annotation id (tests, exports, repairs)."""
+        query = select(comparisons).where(comparisons.c.project_id == project_id)
+        query = query if include_deleted else query.where(~comparisons.c.deleted)
+        with self._read() as connection:
+            return [dict(as_mapping(row)) for row in connection.execute(query.order_by(comparisons.c.annotation_id))]
+
+    def skips(self, project_id: int) -> list[Row]:
+        """Skipped presentations with their annotator, items and coin."""
+        query = select(comparisons).where(
+            comparisons.c.project_id == project_id, ~comparisons.c.deleted, comparisons.c.status == "skip"
+        )
+        with self._read() as connection:
+            rows = [dict(as_mapping(row)) for row in connection.execute(query)]
+        return [{**row, "coin": coin_label(row["coin"], row["task_id"])} for row in rows]
+
+    def get_tasks(self, project_id: int, task_ids: Collection[int]) -> dict[int, Task]:
+        """Stored tasks by id, deleted ones included; ids never seen are absent."""
+        with self._read() as connection:
+            stored = _tasks(connection, project_id, list(task_ids))
+        return {key: _task(row) for key, row in stored.items()}
+
+    def list_tasks(
+        self, project_id: int, *, limit: int = 100, cursor: str | None = None, is_labeled: bool | None = None
+    ) -> Page:
+        """A page of live tasks by id."""
+        query = select(tasks).where(tasks.c.project_id == project_id, ~tasks.c.deleted)
+        if is_labeled is not None:
+            query = query.where(tasks.c.is_labeled == is_labeled)
+        with self._read() as connection:
+            return page(connection, query, [(tasks.c.task_id, False)], limit=limit, cursor=cursor)
+
+    def iter_tasks(self, project_id: int) -> Iterator[Task]:
+        """All live tasks, read in pages so that no transaction stays open."""
+        last = 0
+        while True:
+            query = select(tasks).where(tasks.c.project_id == project_id, ~tasks.c.deleted, tasks.c.task_id > last)
+            with self._read() as connection:
+                rows = connection.execute(query.order_by(tasks.c.task_id).limit(CHUNK)).mappings().all()
+            for row in rows:
+                yield _task(dict(row))
+            if len(rows) < CHUNK:
+                return
+            last = rows[-1]["task_id"]
+
+    def annotator_tasks(self, project_id: int, annotator_ids: Collection[str]) -> dict[str, list[int]]:
+        """The tasks each of these annotators answered."""
+        found: dict[str, list[int]] = {annotator: [] for annotator in annotator_ids}
+        query = select(comparisons.c.annotator_id, comparisons.c.task_id).where(
+            comparisons.c.project_id == project_id, ~comparisons.c.deleted, comparisons.c.status == "answer"
+        )
+        with self._read() as connection:
+            for part in chunks(sorted(found)):
+                for annotator, task in connection.execute(query.where(comparisons.c.annotator_id.in_(part))):
+                    found[annotator].append(task)
+        return found
+
+    def name_annotators(self, project_id: int, names: Mapping[str, tuple[str | None, str | None]]) -> int:
+        """Set names and e-mail addresses by annotator id; annotators never seen are left out."""
+        statement = (
+            update(annotators)
+            .where(annotators.c.project_id == project_id, annotators.c.annotator_id == bindparam("key"))
+            .values(name=bindparam("new_name"), email=bindparam("new_email"))
+        )
+        values = [{"key": key, "new_name": name, "new_email": email} for key, (name, email) in names.items()]
+        if values:
+            with self._write() as connection:
+                connection.execute(statement, values)
+        return len(values)
+
+    def list_annotators(self, project_id: int, ids: Collection[str] | None = None) -> dict[str, Annotator]:
+        """Annotators of a project by id."""
+        query = select(annotators).where(annotators.c.project_id == project_id)
+        found: dict[str, Annotator] = {}
+        with self._read() as connection:
+            parts: Sequence[Any] = [None] if ids is None else list(chunks(sorted(ids)))
+            for part in parts:
+                chosen = query if part is None else query.where(annotators.c.annotator_id.in_(part))
+                for row in connection.execute(chosen):
+                    found[row.annotator_id] = Annotator(row.annotator_id, row.name, row.email, row.first_seen)
+        return found
+
+    def item_labels(self, project_id: int, ids: Collection[str] | None = None) -> dict[str, str]:
+        """Readable labels by item id."""
+        query = select(items.c.item, items.c.label).where(items.c.project_id == project_id)
+        found: dict[str, str] = {}
+        with self._read() as connection:
+            parts: Sequence[Any] = [None] if ids is None else list(chunks(sorted(ids)))
+            for part in parts:
+                chosen = query if part is None else query.where(items.c.item.in_(part))
+                found.update((row.item, row.label) for row in connection.execute(chosen))
+        return found
+
+    def _load(self, connection: Connection, project_id: int, batch: Batch) -> Merge:
+        """Lock the project and read every row the batch can touch."""
+        project = _project_row(connection, project_id, lock=True)
+        ids = {row.annotation_id for row in batch.comparisons} | set(batch.deleted_annotations)
+        task_ids = {row.task_id for row in batch.comparisons if row.task_id is not None}
+        task_ids |= {task.task_id for task in batch.tasks} | set(batch.deleted_tasks)
+        rows: dict[int, Row] = {}
+        own = comparisons.c.project_id == project_id
+        for column, wanted in ((comparisons.c.annotation_id, ids), (comparisons.c.task_id, set(batch.deleted_tasks))):
+            for part in chunks(sorted(wanted)):
+                found = connection.execute(select(comparisons).where(own, column.in_(part)))
+                rows.update((row.annotation_id, _row(row)) for row in found)
+        return Merge(
+            rows=rows,
+            tasks=_tasks(connection, project_id, sorted(task_ids)),
+            seq=project["seq"],
+            at=self.clock(),
+            policy=_policy(ProjectConfig.model_validate(project["config"])),
+            as_of=batch.as_of,
+        )
+
+    def _save(self, connection: Connection, project_id: int, merge: Merge, *, event: str | None = None) -> None:
+        """Write what a merge changed; the project's row, locked first, is written last."""
+        own = {"project_id": project_id}
+        if merge.dirty_rows:
+            rows = [{**own, **merge.rows[key]} for key in sorted(merge.dirty_rows)]
+            connection.execute(self._upsert(comparisons), rows)
+        if merge.changes:
+            connection.execute(changes.insert(), [{**own, **change} for change in merge.changes])
+        if merge.dirty_tasks:
+            rows = [{**own, **merge.tasks[key]} for key in sorted(merge.dirty_tasks)]
+            connection.execute(self._upsert(tasks), rows)
+        if merge.new_annotators:
+            rows = [{**own, "annotator_id": key, "first_seen": at} for key, at in sorted(merge.new_annotators.items())]
+            connection.execute(self._insert(annotators).on_conflict_do_nothing(), rows)
+        if merge.new_labels:
+            rows = [{**own, "item": item, "label": label} for item, label in sorted(merge.new_labels.items())]
+            connection.execute(self._insert(items).on_conflict_do_nothing(), rows)
+        self._save_project(connection, project_id, merge, event)
+
+    def _save_project(self, connection: Connection, project_id: int, merge: Merge, event: str | None) -> None:
+        """Advance the project's sequence number and counts, and count the event."""
+        values: Row = {"seq": merge.seq}
+        if any(merge.counts.values()):
+            stored = dict(_project_row(connection, project_id)["counts"])
+            values["counts"] = {key: stored.get(key, 0) + merge.counts[key] for key in {*stored, *merge.counts}}
+        if event is not None:
+            values["last_event_at"] = merge.at
+        connection.execute(update(projects).where(projects.c.id == project_id).values(**values))
+        if event is not None:
+            self._count_event(connection, event, "accepted", 1)
+
+    def _count_event(self, connection: Connection, kind: str, outcome: str, number: int) -> None:
+        """Add to an event counter."""
+        insert = self._insert(event_counts)
+        values = {"kind": kind, "outcome": outcome, "count": number, "last_at": self.clock()}
+        raised = {"count": event_counts.c.count + number, "last_at": values["last_at"]}
+        connection.execute(
+            insert.values(**values).on_conflict_do_update(index_elements=["kind", "outcome"], set_=raised)
+        )
+
+
+def _policy(config: ProjectConfig) -> Policy:
+    """The part of a project's settings that decides which answers count."""
+    return Policy(ground_truth=config.count_ground_truth, predictions=config.count_predictions)
+
+
+def _project_row(connection: Connection, project_id: int, *, lock: bool = False) -> Mapping[str, Any]:
+    """The project's sequence number, settings and counts; `lock` serialises writers of one project."""
+    query = select(projects.c.seq, projects.c.config, projects.c.counts).where(projects.c.id == project_id)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    if row is None:
+        raise NotFoundError(f"project {project_id} does not exist; `evenhand status` lists the projects")
+    return dict(row)
+
+
+def _judged_rows(connection: Connection, project_id: int, policy: Policy) -> Iterator[Any]:
+    """Stream the judged rows in order of annotation id."""
+    statuses = ("answer", "prediction") if policy.predictions else ("answer",)
+    query = select(comparisons).where(
+        comparisons.c.project_id == project_id,
+        ~comparisons.c.deleted,
+        comparisons.c.status.in_(statuses),
+        comparisons.c.outcome.is_not(None),
+    )
+    if not policy.ground_truth:
+        query = query.where(~comparisons.c.ground_truth)
+    streaming = connection.execution_options(yield_per=CHUNK)
+    yield from streaming.execute(query.order_by(comparisons.c.annotation_id))
+
+
+def _append(answers: Answers, row: Any) -> None:
+    """Add one row to the columns."""
+    answers.annotation_id.append(row.annotation_id)
+    answers.annotator.append(row.annotator_id)
+    answers.left.append(row.left_item)
+    answers.right.append(row.right_item)
+    answers.outcome.append(row.outcome)
+    answers.coin.append(coin_label(row.coin, row.task_id))
+    answers.task.append(row.task_id)
+    answers.stratum.append(row.stratum)
+    answers.time.append(row.created_at)
+    answers.lead_time.append(row.lead_time)
+
+
+def _tasks(connection: Connection, project_id: int, ids: Sequence[int]) -> dict[int, Row]:
+    """Stored tasks by id."""
+    found: dict[int, Row] = {}
+    for part in chunks(ids):
+        query = select(tasks).where(tasks.c.project_id == project_id, tasks.c.task_id.in_(part))
+        found.update((row.task_id, _row(row)) for row in connection.execute(query))
+    return found
+
+
+def _row(row: Any) -> Row:
+    """A stored row without its project."""
+    return {key: value for key, value in row._mapping.items() if key != "project_id"}
+
+
+def _task(row: Mapping[str, Any]) -> Task:
+    """A stored task as a record; labels live in the items table."""
+    names = ("task_id", "left_item", "right_item", "coin", "stratum", "is_labeled", "updated_at", "deleted")
+    return Task(**{name: row[name] for name in names}, left_label=None, right_label=None)

@@ -1,0 +1,1 @@
+"""HTTP edges: the Label Studio protocol, the JSON API and the dashboard."""
