@@ -1,1 +1,62 @@
-"""Publishing to Label Studio."""
+"""Publishing to Label Studio: predictions, a Data Manager tab, and the alerts project; only differences are written.
+
+Every channel compares what Label Studio holds with what it should hold, so that a call killed at any point is
+completed by the next one. `publications` remembers what was intended, what was done, and when to try again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from backend.config import ProjectConfig
+from backend.domain import Project
+from backend.label_studio import LabelStudioClient
+from backend.label_studio_http import LabelStudioError
+from backend.publish import alerts, predictions, tab
+from backend.publish.context import Context
+from backend.settings import Settings
+from backend.store import Store
+
+__all__ = ["PublishReport", "publish_project"]
+
+CHANNELS = {
+    predictions.CHANNEL: predictions.publish_predictions,
+    tab.CHANNEL: tab.publish_tab,
+    alerts.CHANNEL: alerts.publish_alerts,
+}
+
+
+@dataclass(frozen=True)
+class PublishReport:
+    """What was written, by kind, and which channels wait for their next try."""
+
+    written: Mapping[str, int]
+    waiting: tuple[str, ...] = ()
+
+
+def publish_project(
+    store: Store, client: LabelStudioClient, project: Project, *, now: float, settings: Settings | None = None
+) -> PublishReport:
+    """Bring Label Studio to what the latest run and the persistent flags say; safe to call again at any time.
+
+    A channel that failed is tried again after a growing pause; the others are not held up by it. With `settings`,
+    cards link to the dashboard and the alerts project's events are sent to this service.
+    """
+    if project.kind != "comparison":
+        return PublishReport({})
+    project = store.get_project(project.id)
+    config = ProjectConfig.model_validate(project.config)
+    context = Context(store, client, project, config, store.latest_run(project.id), now, settings)
+    waiting: list[str] = []
+    failure: LabelStudioError | None = None
+    for channel, publish in CHANNELS.items():
+        next_try = context.recall(channel).next_try_at
+        if next_try is not None and next_try > now:
+            waiting.append(channel)
+            continue
+        try:
+            publish(context)
+        except LabelStudioError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return PublishReport(context.counts, tuple(waiting))
