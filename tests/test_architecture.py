@@ -218,7 +218,8 @@ def _registers_on_own_object(node: ast.stmt) -> bool:
 
 @pytest.mark.parametrize("package", ["fdr_core", "backend"])
 def test_modules_size_stays_readable(package: str) -> None:
-    limit = 450
+    """Around 400 lines is the moment to look for a seam; half as much again is too late."""
+    limit = 600
     long = [
         f"{path.relative_to(ROOT)} has {lines} lines"
         for path in sorted((ROOT / package).rglob("*.py"))
