@@ -1,0 +1,78 @@
+"""Fixtures of the service's tests: one store contract on SQLite and on a real PostgreSQL, captured payloads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.database import migrate, open_engine
+from backend.domain import Project, ProjectRef
+from backend.store import Store
+
+PAYLOADS = Path(__file__).resolve().parent.parent / "data" / "payloads"
+PAIRWISE = (
+    '<View><Pairwise name="pw" toName="left,right"/>'
+    '<Text name="left" value="$text1"/><Text name="right" value="$text2"/></View>'
+)
+
+
+class FakeClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    return f"sqlite:///{tmp_path / 'evenhand.db'}"
+
+
+@pytest.fixture
+def store(database_url: str, clock: FakeClock) -> Iterator[Store]:
+    engine = open_engine(database_url)
+    migrate(engine)
+    opened = Store(engine, clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def sqlite_store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
+    engine = open_engine(f"sqlite:///{tmp_path / 'single.db'}")
+    migrate(engine)
+    opened = Store(engine, clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def project(store: Store) -> Project:
+    return store.register_project("http://ls", ProjectRef(1, 1_794_803_224), title="pw1", label_config=PAIRWISE)
+
+
+@pytest.fixture
+def payload() -> Callable[[str], Any]:
+    """Return a captured body by file name; of a file with several the first."""
+
+    def read(name: str) -> Any:
+        captured = json.loads((PAYLOADS / f"{name}.json").read_text(encoding="utf-8"))
+        captured = captured[0] if isinstance(captured, list) else captured
+        return captured.get("body", captured)
+
+    return read
