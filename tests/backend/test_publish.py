@@ -1,0 +1,439 @@
+"""Publishing against an in-memory Label Studio: only differences, complete after a kill at any point."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.config import ProjectConfig, parse_config
+from backend.domain import Kind, Project, ProjectRef, RunResult
+from backend.label_studio import LabelStudioClient, project_epoch
+from backend.label_studio_http import LabelStudioUnreachableError, Transport
+from backend.protocol import ALERT_ANNOTATOR
+from backend.publish import PublishReport, publish_project
+from backend.publish.tab import TITLE
+from backend.reconcile import pull_project
+from backend.reviews import record_review
+from backend.settings import Settings
+from backend.store import Store, open_store
+from tests.backend.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
+
+NOW = 1_900_000_000.0
+SETTINGS = Settings(public_url="http://evenhand.test:9090", webhook_secret="s3cret")
+ALERTS: tuple[Kind, ...] = ("alerts",)
+ALL = {"predictions": True, "tab": True, "alerts": True}
+
+
+@dataclass
+class World:
+    """A Label Studio with a pulled project of three completed tasks and one open one."""
+
+    server: FakeLabelStudio
+    store: Store
+    client: LabelStudioClient
+    project: Project
+
+    def configure(self, **publish: bool) -> None:
+        config = ProjectConfig.model_validate({"publish": publish})
+        self.store.set_config(self.project.id, config)
+
+    def pull(self) -> None:
+        pull_project(self.store, self.client, self.store.get_project(self.project.id), full=False)
+
+    def publish(self, now: float = NOW) -> PublishReport:
+        return publish_project(self.store, self.client, self.project, now=now, settings=SETTINGS)
+
+    def run(self, scores: dict[str, float], flagged: dict[str, float]) -> None:
+        """Store a finished run with these item scores and these persistent flags (annotator to bias)."""
+        self.store.request_run(self.project.id, "test")
+        claimed = self.store.claim_run("test", 60.0)
+        assert claimed is not None
+        run, lease = claimed
+        items = [{"item": item, "score": score, "rank": 1} for item, score in scores.items()]
+        counts = {"comparisons": 40, "left": 35, "right": 5, "ties": 0}
+        people = [{"annotator": key, "bias": bias, **counts} for key, bias in flagged.items()]
+        flags = [{"annotator_id": key, "verdict": "ugly", "evidence": {"bias": bias}} for key, bias in flagged.items()]
+        empty: dict[str, Any] = {}
+        result = RunResult(
+            seq=1, seed=0, config=empty, versions=empty, audit=empty, guarantee="", summary=empty, timings=empty,
+            data_hash="", annotators=list(people), items=list(items), flags=list(flags),
+        )  # fmt: skip
+        self.store.finish_run(run.id, lease, result)
+
+    def winners(self) -> dict[int, str | None]:
+        """What each task shows, by task; a task with two predictions of ours would fail here."""
+        shown: dict[int, str | None] = {}
+        for entry in self.server.predictions.values():
+            if str(entry["model_version"]).startswith("evenhand"):
+                assert entry["task"] not in shown
+                shown[entry["task"]] = entry["result"][0]["value"]["selected"] if entry["result"] else None
+        return shown
+
+    def alerts(self) -> Project:
+        (found,) = self.store.list_projects(kinds=ALERTS)
+        return found
+
+    def cards(self) -> dict[str, dict[str, Any]]:
+        number = self.alerts().ls_project_id
+        return {t["data"][ALERT_ANNOTATOR]: t for t in self.server.tasks.values() if t["project"] == number}
+
+    def tabs(self) -> list[dict[str, Any]]:
+        return [view for view in self.server.views.values() if view["data"]["title"] == TITLE]
+
+    def writes(self) -> int:
+        return sum(self.server.count(method) for method in ("POST", "PATCH", "DELETE"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    server = FakeLabelStudio()
+    number = server.add_project("Pairs")
+    for email, first in (("ann@example.com", "Ann"), ("bob@example.com", ""), ("cat@example.com", "<b>Cat</b>")):
+        server.add_user(email, first)
+    for index in range(4):
+        task = server.add_task(number, {"text1": f"item {index}", "text2": f"item {index + 1}"}, overlap=2)
+        server.annotate(task, 2, "left")
+        if index < 3:
+            server.annotate(task, 3, "left")
+    client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session(), sleep=lambda seconds: None))
+    store = open_store(Settings(database_url=f"sqlite:///{tmp_path / 'evenhand.db'}"))
+    described = server.projects[number]
+    project = store.register_project(
+        URL, ProjectRef(number, project_epoch(described)), title="Pairs", label_config=described["label_config"]
+    )
+    made = World(server, store, client, project)
+    made.configure(**ALL)
+    made.pull()
+    yield made
+    store.close()
+
+
+SCORES = {"item 0": 0.9, "item 1": 0.1, "item 2": 0.6, "item 3": 0.2, "item 4": -0.9}
+
+
+def test_everything_switched_off_writes_nothing(world: World) -> None:
+    world.store.set_config(world.project.id, parse_config({}))
+    world.run(SCORES, {"2": 0.5})
+    assert world.publish().written == {}
+    assert world.writes() == 0
+
+
+def test_no_run_yet_writes_nothing(world: World) -> None:
+    assert world.publish().written == {}
+    assert world.writes() == 0
+
+
+def test_winner_on_completed_tasks_and_nothing_on_open_ones(world: World) -> None:
+    world.run(SCORES, {})
+    assert world.publish().written == {"predictions_created": 4}
+    assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
+
+
+def test_second_call_makes_no_call_at_all(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    world.server.calls.clear()
+    assert world.publish().written == {}
+    assert world.server.calls == []
+
+
+def test_new_run_with_nearly_the_same_scores_writes_nothing(world: World) -> None:
+    world.run(SCORES, {})
+    world.publish()
+    world.run({key: score * 0.99 for key, score in SCORES.items()}, {})
+    before = world.writes()
+    assert world.publish().written == {}
+    assert world.writes() == before
+
+
+def test_changed_winner_is_the_only_write(world: World) -> None:
+    world.run(SCORES, {})
+    world.publish()
+    world.run({**SCORES, "item 0": -0.9}, {})
+    assert world.publish().written == {"predictions_updated": 1}
+    assert world.winners() == {1: "right", 2: "right", 3: "left", 4: None}
+
+
+def test_reopened_task_loses_its_winner_even_if_no_pull_saw_it(world: World) -> None:
+    world.run(SCORES, {})
+    world.publish()
+    world.server.tasks[2]["is_labeled"] = False
+    world.run({**SCORES, "item 0": -0.9}, {})
+    world.publish()
+    assert world.winners()[2] is None
+
+
+def test_deleted_annotation_reopens_the_task_and_takes_the_winner_back(world: World) -> None:
+    world.run(SCORES, {})
+    world.publish()
+    world.server.delete_annotation(1)
+    world.pull()
+    assert world.publish().written == {"predictions_updated": 1}
+    assert world.winners()[1] is None
+
+
+def test_completed_task_gets_its_winner_without_a_new_run(world: World) -> None:
+    world.run(SCORES, {})
+    world.publish()
+    world.server.annotate(4, 3, "left")
+    world.pull()
+    world.publish()
+    assert world.winners()[4] == "left"
+
+
+def test_predictions_of_other_models_stay(world: World) -> None:
+    other = [{"task": 1, "result": [], "score": 0.5, "model_version": "judge-7"}]
+    world.client.import_predictions(1, other)
+    world.run(SCORES, {})
+    world.publish()
+    world.configure()
+    world.publish()
+    assert [entry["model_version"] for entry in world.server.predictions.values()] == ["judge-7"]
+
+
+def test_switching_predictions_off_withdraws_ours(world: World) -> None:
+    world.run(SCORES, {})
+    world.publish()
+    world.configure()
+    world.publish()
+    assert world.server.predictions == {}
+    world.server.calls.clear()
+    world.publish()
+    assert world.server.calls == []
+
+
+def test_tab_filters_one_scalar_per_flagged_annotator(world: World) -> None:
+    world.run(SCORES, {"3": 0.5, "2": -0.4})
+    world.publish()
+    (tab,) = world.tabs()
+    assert tab["data"]["filters"]["conjunction"] == "or"
+    assert [item["value"] for item in tab["data"]["filters"]["items"]] == [2, 3]
+    assert [view["data"]["title"] for view in world.server.views.values()] == ["Default", TITLE]
+
+
+def test_tab_follows_the_flags_and_goes_with_the_last_one(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    world.run(SCORES, {"3": 0.5})
+    assert world.publish().written["tabs_updated"] == 1
+    assert [item["value"] for item in world.tabs()[0]["data"]["filters"]["items"]] == [3]
+    world.run(SCORES, {})
+    world.publish()
+    assert world.tabs() == []
+    assert [view["data"]["title"] for view in world.server.views.values()] == ["Default"]
+
+
+def test_tab_removed_by_hand_is_made_again_when_the_flags_change(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    world.server.views.clear()
+    world.run(SCORES, {"2": 0.5, "3": 0.5})
+    world.publish()
+    assert len(world.tabs()) == 1
+
+
+def test_dismissed_annotator_leaves_the_tab(world: World) -> None:
+    world.run(SCORES, {"2": 0.5, "3": 0.5})
+    world.publish()
+    world.store.add_decision(world.project.id, "2", "dismiss", author="lead")
+    world.publish()
+    assert [item["value"] for item in world.tabs()[0]["data"]["filters"]["items"]] == [3]
+
+
+def test_alerts_project_is_marked_as_ours_and_never_a_comparison_project(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    assert world.publish().written["cards_created"] == 1
+    alerts = world.alerts()
+    assert (alerts.kind, alerts.alerts_for) == ("alerts", world.project.id)
+    assert [p.id for p in world.store.list_projects()] == [world.project.id]
+    assert publish_project(world.store, world.client, alerts, now=NOW).written == {}
+
+
+def test_card_shows_name_and_calm_words_escaped(world: World) -> None:
+    world.run(SCORES, {"2": 0.5, "4": 0.4})
+    world.server.annotate(1, 4, "left")
+    world.pull()
+    world.publish()
+    cards = world.cards()
+    assert cards["2"]["data"]["annotator"] == "Ann"
+    assert "Ann: leans to one side" in cards["2"]["data"]["card"]
+    assert "40: 35 left, 5 right" in cards["2"]["data"]["card"]
+    assert "&lt;b&gt;Cat&lt;/b&gt;" in cards["4"]["data"]["card"]
+    assert "<b>Cat" not in cards["4"]["data"]["card"]
+    assert 'href="http://evenhand.test:9090/ui/projects/1"' in cards["2"]["data"]["card"]
+
+
+def test_alerts_project_events_are_sent_here_with_the_secret(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    (hook,) = (w for w in world.server.webhooks.values() if w["project"] == world.alerts().ls_project_id)
+    assert hook["url"] == "http://evenhand.test:9090/webhook"
+    assert hook["headers"] == {"X-Evenhand-Secret": "s3cret"}
+
+
+def test_pseudonyms_hide_names_and_ids_and_leave_the_tab_out(world: World) -> None:
+    world.configure(**ALL, pseudonyms=True)
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    assert world.tabs() == []
+    ((name, card),) = world.cards().items()
+    assert name.startswith("annotator-")
+    text = str(card["data"])
+    assert "Ann" not in text
+    assert "ann@example.com" not in text
+
+
+def answer(world: World, card: dict[str, Any], choice: str, comment: str = "") -> dict[str, Any]:
+    result: list[dict[str, Any]] = [{"from_name": "decision", "type": "choices", "value": {"choices": [choice]}}]
+    if comment:
+        result.append({"from_name": "comment", "type": "textarea", "value": {"text": [comment]}})
+    return world.server.annotations[world.server.annotate(card["id"], 3, result)]
+
+
+@pytest.mark.parametrize("pseudonyms", [False, True])
+def test_decision_comes_back_by_pull_once_with_the_reviewers_name(world: World, pseudonyms: bool) -> None:
+    world.configure(**ALL, pseudonyms=pseudonyms)
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    (card,) = world.cards().values()
+    answer(world, card, "Confirm", "clear case")
+    report = pull_project(world.store, world.client, world.alerts(), full=False)
+    assert report.decisions == 1
+    assert pull_project(world.store, world.client, world.alerts(), full=False).decisions == 0
+    (decision,) = world.store.list_decisions(world.project.id).rows
+    assert (decision["annotator_id"], decision["decision"]) == ("2", "confirm")
+    assert (decision["author"], decision["comment"]) == ("bob@example.com", "clear case")
+
+
+def test_decision_by_event_and_by_pull_is_recorded_once(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    card = world.cards()["2"]
+    annotation = answer(world, card, "Dismiss")
+    assert record_review(world.store, world.alerts(), annotation, card)
+    assert not record_review(world.store, world.alerts(), annotation, card)
+    assert pull_project(world.store, world.client, world.alerts(), full=False).decisions == 0
+
+
+def test_changed_mind_is_a_second_decision(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    annotation = answer(world, world.cards()["2"], "Watch")
+    pull_project(world.store, world.client, world.alerts(), full=False)
+    annotation["result"][0]["value"]["choices"] = ["Confirm"]
+    annotation["updated_at"] = "2026-06-01T00:00:00.000000Z"
+    pull_project(world.store, world.client, world.alerts(), full=False)
+    assert world.store.current_decisions(world.project.id)["2"].decision == "confirm"
+    assert world.store.list_decisions(world.project.id).total == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"evenhand_project": 99}, {"evenhand_annotator": "nobody"}, {"evenhand_project": []}]
+)
+def test_card_pointing_elsewhere_is_no_decision(world: World, change: dict[str, Any]) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    card = world.cards()["2"]
+    annotation = answer(world, card, "Confirm")
+    tampered = {**card, "data": {**card["data"], **change}}
+    assert not record_review(world.store, world.alerts(), annotation, tampered)
+
+
+def test_card_without_answer_goes_with_the_flag_and_an_answered_one_stays(world: World) -> None:
+    world.run(SCORES, {"2": 0.5, "3": 0.5})
+    world.publish()
+    answer(world, world.cards()["2"], "Confirm")
+    world.run(SCORES, {})
+    written = world.publish().written
+    assert (written["cards_removed"], written["cards_retired"]) == (1, 1)
+    assert list(world.cards()) == ["2"]
+    assert world.cards()["2"]["data"]["finding"] == "no longer on the list"
+
+
+def test_alerts_project_deleted_by_hand_is_made_anew(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    del world.server.projects[world.alerts().ls_project_id]
+    world.run(SCORES, {"2": 0.6})
+    world.publish()
+    assert list(world.cards()) == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("method", "pattern"),
+    [
+        ("POST", "import/predictions"),
+        ("POST", "/api/dm/views/"),
+        ("POST", "/api/projects/$"),
+        ("POST", r"/api/projects/\d+/import$"),
+        ("POST", "/api/webhooks/"),
+        ("GET", "/api/tasks$"),
+        ("GET", "/api/predictions/"),
+    ],
+)
+@pytest.mark.parametrize("after", [0, 1])
+def test_label_studio_lost_at_any_step_is_completed_by_a_later_call(
+    world: World, method: str, pattern: str, after: int
+) -> None:
+    world.run(SCORES, {"2": 0.5, "3": 0.4})
+    world.server.fail_when(method, pattern, after=after)
+    with pytest.raises(LabelStudioUnreachableError) if after == 0 else suppress(LabelStudioUnreachableError):
+        world.publish()
+    world.server.judges.clear()
+    world.publish(NOW + 40.0)
+    assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
+    assert len(world.tabs()) == 1
+    assert sorted(world.cards()) == ["2", "3"]
+    assert len(world.server.projects) == 2
+    world.server.calls.clear()
+    world.publish(NOW + 80.0)
+    assert world.server.calls == []
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing of ours runs after it."""
+
+
+@pytest.mark.parametrize("step", range(16))
+def test_killed_after_any_call_is_completed_by_the_next_process(
+    world: World, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run(SCORES, {"2": 0.5, "3": 0.4})
+    send, calls = world.server.send, [0]
+
+    def killing(*args: Any, **options: Any) -> Any:
+        answered = send(*args, **options)
+        calls[0] += 1
+        if calls[0] == step + 1:
+            raise Killed
+        return answered
+
+    monkeypatch.setattr(world.server, "send", killing)
+    try:
+        world.publish()
+    except Killed:
+        monkeypatch.setattr(world.server, "send", send)
+        world.publish()
+    assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
+    assert len(world.tabs()) == 1
+    assert sorted(world.cards()) == ["2", "3"]
+    assert len(world.server.projects) == 2
+    hooks = [w for w in world.server.webhooks.values() if w["project"] == world.alerts().ls_project_id]
+    assert len(hooks) == 1
+
+
+def test_failed_channel_waits_longer_each_time_and_does_not_hold_up_the_others(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.server.fail_when("GET", "/api/predictions/")
+    with pytest.raises(LabelStudioUnreachableError):
+        world.publish(NOW)
+    assert len(world.tabs()) == 1
+    assert world.publish(NOW + 29.0).waiting == ("predictions",)
+    with pytest.raises(LabelStudioUnreachableError):
+        world.publish(NOW + 31.0)
+    assert world.publish(NOW + 31.0 + 59.0).waiting == ("predictions",)
+    world.server.judges.clear()
+    assert world.publish(NOW + 31.0 + 61.0).written == {"predictions_created": 4}
