@@ -217,9 +217,11 @@ def _item_fields(
                 "name two of these as item_left and item_right"
             )
         return left, right
-    pairs = [pair for pair in _paired_names(offered) if left in (None, pair[0]) and right in (None, pair[1])]
+    pairs = [pair for pair in paired_names(offered) if left in (None, pair[0]) and right in (None, pair[1])]
     if not pairs and len(offered) == 2:
         pairs = [(offered[0], offered[1])]
+    if ("left", "right") in pairs:
+        return "left", "right"
     if pairs and all(_same_items(tasks, pairs[0], pair) for pair in pairs[1:]):
         return min(pairs, key=lambda pair: _total_length(tasks, pair))
     raise InputError(
@@ -235,7 +237,7 @@ def _shared_fields(tasks: Sequence[Record], ignored: set[str | None]) -> list[st
     return [name for name in names if name in shared and name not in ignored]
 
 
-def _paired_names(names: Sequence[str]) -> list[tuple[str, str]]:
+def paired_names(names: Sequence[str]) -> list[tuple[str, str]]:
     """Find names that differ in one sign of the side only: text1/text2, left/right, answer_a/answer_b."""
     opposite = dict(_SIDES[:-1]) | {"0": "1"} if not any("2" in name for name in names) else dict(_SIDES[:-1])
     found = []

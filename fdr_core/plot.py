@@ -81,7 +81,10 @@ def path(detection: Drawable, *, ax: "Axes | None" = None) -> "Axes":
     """
     record = detection.path_record
     if record is None or np.size(record.times) == 0:
-        raise ConfigurationError("this result has no path to draw; nobody was assessed, see result.audit.reasons")
+        raise ConfigurationError(
+            "this result has no path to draw: it is recorded for up to 2,000 assessable annotators and not for "
+            'path="marginal"; run detect with path="lbi", and see result.audit.reasons'
+        )
     axes = _axes(ax)
     verdict_of = dict(zip(detection.annotators["annotator"], detection.annotators["verdict"], strict=True))
     verdicts = np.array([_group(verdict_of.get(label, "good")) for label in record.annotators], dtype=object)

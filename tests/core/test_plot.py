@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import plot
+from fdr_core import detect, plot
 from fdr_core.errors import ConfigurationError
+from fdr_core.simulate import small_team
 
 
 @pytest.fixture(autouse=True)
@@ -104,3 +105,14 @@ def test_plots_draw_into_the_given_axes():
 def test_verdicts_with_details_belong_to_their_group():
     changed = table().assign(verdict=["bad", "ugly", "good", "not assessable yet: needs about 14 more answers"])
     assert "not assessable (1)" in legend(plot.scatter(StandIn(annotators=changed)))
+
+
+def test_plots_of_a_real_detection_show_everybody():
+    detection = detect(small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons, draws=1)
+    path = plot.path(detection)
+    assert sum(len(lines.get_segments()) for lines in path.collections) == 12
+    points = plot.scatter(detection)
+    assert sum(len(group.get_offsets()) for group in points.collections) == 12
+    assert len(plot.ranking(detection).get_yticklabels()) == 20
+    with pytest.raises(ConfigurationError, match="no path to draw"):
+        plot.path(detect(small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons, draws=1, path="marginal"))
