@@ -1,5 +1,6 @@
 """The outgoing client: each call of Label Studio's API that this service makes, and no other."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from backend.label_studio_http import (
     Json,
     LabelStudioAnswerError,
     LabelStudioMissingError,
+    LabelStudioRejectedError,
     Timeout,
     TokenKind,
     Transport,
@@ -206,6 +208,21 @@ class LabelStudioClient:
     def update_ml_backend(self, backend: int, fields: Json) -> Json:
         """Change an ML backend."""
         return self._object("PATCH", f"/api/ml/{backend}", json=fields)
+
+    def probe_backend_url(self, project: int, url: str) -> None:
+        """Ask whether Label Studio would call this address; a forbidden one raises, and nothing is stored.
+
+        The time limit given is no number, so that the request is refused for that after the address was checked.
+        """
+        self._probe("/api/ml", {"project": project, "url": url, "timeout": "probe"})
+
+    def probe_webhook_url(self, project: int, url: str) -> None:
+        """Ask whether Label Studio would send events to this address; a forbidden one raises, nothing is stored."""
+        self._probe("/api/webhooks/", {"project": project, "url": url, "send_payload": "probe"})
+
+    def _probe(self, path: str, fields: Json) -> None:
+        with contextlib.suppress(LabelStudioRejectedError):
+            self._call("POST", path, json=fields)
 
     # -- predictions
 

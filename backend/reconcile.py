@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from backend.config import ProjectConfig
 from backend.domain import Applied, Batch, Comparison, Project, Task
-from backend.errors import ConfigurationError, PayloadError
-from backend.label_config import Reading, resolve
+from backend.errors import PayloadError
+from backend.ingest import check_project, reading_of
+from backend.label_config import Reading
 from backend.label_studio import LabelStudioClient, project_epoch
 from backend.label_studio_http import LabelStudioError, LabelStudioMissingError
 from backend.protocol import clean, read_comparison, read_draft, read_task
@@ -90,6 +90,7 @@ def pull_project(store: Store, client: LabelStudioClient, project: Project, *, f
     project = store.describe_project(
         project.id, title=clean(described.get("title")), label_config=clean(described.get("label_config"))
     )
+    check_project(store, project)
     full = full or project.full_pull_needed or project.pull_watermark is None
     seen = _pull(store, client, project, full=full)
     if not full:
@@ -154,15 +155,6 @@ def _pull(store: Store, client: LabelStudioClient, project: Project, *, full: bo
         seen.applied.append(store.delete_missing_tasks(project.id, seen.tasks, as_of=as_of))
         seen.tasks_removed += before - store.list_tasks(project.id, limit=1).total
     return seen
-
-
-def reading_of(project: Project) -> Reading | None:
-    """How the project's answers are read, or None while its settings do not fit its label config."""
-    try:
-        config = ProjectConfig.model_validate(project.config)
-        return resolve(config, project.label_config, project.task_fields)
-    except ConfigurationError:
-        return None
 
 
 def _learn_fields(store: Store, project: Project, page: list[Json], seen: _Seen) -> Project:

@@ -3,11 +3,12 @@
 from typing import Any
 
 from backend.domain import Task
+from backend.ingest import reading_of
 from backend.label_config import Reading
 from backend.protocol import prediction
 from backend.publish.context import STATE, Context, content_hash
 from backend.publish.plan import PREFIX, Plan, make_plan
-from backend.reconcile import reading_of, refresh_states
+from backend.reconcile import refresh_states
 
 CHANNEL = "predictions"
 VERSION = "version"

@@ -43,6 +43,7 @@ class FakeLabelStudio(BaseAdapter):
         self.access_tokens: set[str] = set()
         self.revoked = False
         self.blocks_local_backends = False
+        self.backend_is_down = False
         self.blocks_local_webhooks = False
         self._ids: dict[str, int] = {}
 
@@ -354,6 +355,8 @@ class FakeLabelStudio(BaseAdapter):
     def _create_webhook(self, *, query: Json, body: Any) -> tuple[int, Any]:
         if self.blocks_local_webhooks:
             return 403, {"detail": "URL resolves to a reserved network address (block: 127.0.0.0/8)"}
+        if not isinstance(body.get("send_payload", True), bool):
+            return 400, {"detail": "Validation error"}
         webhook = self._next("webhook")
         self.webhooks[webhook] = {"id": webhook, "is_active": True, **body}
         return 201, self.webhooks[webhook]
@@ -371,6 +374,10 @@ class FakeLabelStudio(BaseAdapter):
     def _create_backend(self, *, query: Json, body: Any) -> tuple[int, Any]:
         if self.blocks_local_backends:
             return 403, {"detail": "URL resolves to a reserved network address (block: 127.0.0.0/8)"}
+        if isinstance(body.get("timeout"), str):
+            return 400, {"detail": "Validation error"}
+        if self.backend_is_down:
+            return 400, {"detail": "Validation error", "validation_errors": {"non_field_errors": ["Can't connect"]}}
         backend = self._next("backend")
         self.backends[backend] = {"id": backend, "state": "CO", **body}
         url = body["url"].rstrip("/") + "/webhook"

@@ -7,9 +7,10 @@ import pytest
 
 from backend.config import parse_config
 from backend.domain import Batch, Project, ProjectRef
+from backend.ingest import reading_of
 from backend.label_studio import LabelStudioClient, project_epoch
 from backend.label_studio_http import LabelStudioTokenError, LabelStudioUnreachableError, Transport
-from backend.reconcile import ProjectGoneError, pull_project, reading_of
+from backend.reconcile import ProjectGoneError, pull_project
 from backend.settings import Settings
 from backend.store import Store, open_store
 from tests.backend.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio

@@ -1,0 +1,39 @@
+"""`evenhand sync`: pulls projects from Label Studio now."""
+
+import click
+
+from backend.commands._label_studio import Service, open_service, says_what_is_wrong
+from backend.domain import Kind, Project
+from backend.reconcile import pull_project
+
+KINDS: tuple[Kind, ...] = ("comparison", "alerts")
+
+
+@click.command("sync")
+@click.argument("project", type=click.IntRange(min=1), required=False)
+@click.option("--full", is_flag=True, help="Read everything, not only what changed.")
+@says_what_is_wrong
+def sync(project: int | None, full: bool) -> None:
+    """Pull the Label Studio project with the id PROJECT, or all connected ones, and say what was repaired."""
+    with open_service() as service:
+        client = service.need_client()
+        chosen = _chosen(service, project)
+        if not chosen:
+            raise click.ClickException("no such project is connected; `evenhand connect PROJECT` connects one")
+        for entry in chosen:
+            report = pull_project(service.store, client, entry, full=full)
+            kind = "full" if report.full else "incremental"
+            click.echo(
+                f"project {entry.ls_project_id} ({entry.title}): {kind} pull of {report.tasks:,} tasks in "
+                f"{report.seconds:.1f} s; {report.added:,} added, {report.updated:,} changed, "
+                f"{report.revived:,} revived, {report.removed:,} removed, {report.decisions:,} decisions"
+            )
+
+
+def _chosen(service: Service, project: int | None) -> list[Project]:
+    """The projects of the configured Label Studio, or the one asked for with its alerts."""
+    mine = [p for p in service.store.list_projects(kinds=KINDS) if p.ls_url == service.settings.label_studio_url]
+    if project is None:
+        return mine
+    asked = {p.id for p in mine if p.ls_project_id == project}
+    return [p for p in mine if p.id in asked or p.alerts_for in asked]

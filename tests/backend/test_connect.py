@@ -1,0 +1,353 @@
+"""`connect`, `doctor` and `sync` against an in-memory Label Studio."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backend.commands.connect import connect
+from backend.commands.doctor import doctor
+from backend.commands.sync import sync
+from backend.connect import ConnectError, connect_project
+from backend.doctor import Finding, examine
+from backend.errors import ConfigurationError
+from backend.label_studio import LabelStudioClient
+from backend.label_studio_http import LabelStudioMissingError, Transport
+from backend.publish.cards import LABEL_CONFIG
+from backend.settings import Settings
+from backend.store import Store, open_store
+from tests.backend.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
+
+OURS = "http://127.0.0.1:9090"
+
+
+@pytest.fixture
+def server() -> FakeLabelStudio:
+    server = FakeLabelStudio()
+    server.now = datetime.fromtimestamp(time.time(), UTC)
+    project = server.add_project("Pairs")
+    server.annotate(server.add_task(project, {"text1": "a", "text2": "b", "id1": 1, "id2": 2}), 1, "left")
+    return server
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        label_studio_url=URL,
+        label_studio_api_key=LEGACY_TOKEN,
+        basic_auth_user="lead",
+        basic_auth_pass="p4ss",
+        webhook_secret="s3cret",
+        database_url=f"sqlite:///{tmp_path / 'evenhand.db'}",
+    )
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    store = open_store(settings)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def client(server: FakeLabelStudio) -> LabelStudioClient:
+    return LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session(), sleep=lambda seconds: None))
+
+
+def make(store: Store, client: LabelStudioClient, settings: Settings, **values: Any) -> None:
+    connect_project(store, client, settings, 1, values)
+
+
+def test_connect_registers_backend_webhook_and_settings(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    made = connect_project(store, client, settings, 1, {"item_left": "id1", "item_right": "id2", "q": "0.2"})
+    (backend,) = server.backends.values()
+    assert (backend["url"], backend["auth_method"]) == (OURS, "BASIC_AUTH")
+    assert (backend["basic_auth_user"], backend["basic_auth_pass"]) == ("lead", "p4ss")
+    assert backend["extra_params"]["item_left"] == "id1"
+    (hook,) = server.webhooks.values()
+    assert (hook["url"], hook["headers"]) == (f"{OURS}/webhook", {"X-Evenhand-Secret": "s3cret"})
+    assert (made.config.q, made.project.config["item_right"]) == (0.2, "id2")
+    assert made.project.epoch == int(datetime.fromisoformat(server.projects[1]["created_at"]).timestamp())
+
+
+def test_connect_twice_changes_nothing_and_keeps_one_of_each(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    make(store, client, settings, q=0.2)
+    again = connect_project(store, client, settings, 1, {})
+    assert (again.backend_was_new, again.webhook_changed) == (False, False)
+    assert (len(server.backends), len(server.webhooks), len(store.list_projects())) == (1, 1, 1)
+    assert again.config.q == 0.2
+
+
+def test_connect_replaces_an_old_secret_and_removes_duplicate_webhooks(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    client.create_webhook(1, f"{OURS}/webhook", {"X-Evenhand-Secret": "old", "X-Other": "kept"})
+    client.create_webhook(1, f"{OURS}/webhook", {})
+    client.create_webhook(1, "http://elsewhere.test/webhook", {})
+    make(store, client, settings)
+    assert [hook["url"] for hook in server.webhooks.values()] == [f"{OURS}/webhook", "http://elsewhere.test/webhook"]
+    assert server.webhooks[1]["headers"] == {"X-Evenhand-Secret": "s3cret", "X-Other": "kept"}
+
+
+@pytest.mark.parametrize(
+    ("blocked", "setting"),
+    [("blocks_local_webhooks", "SSRF_PROTECTION_ENABLED=false"), ("blocks_local_backends", "ML_BLOCK_LOCAL_IP=false")],
+)
+def test_connect_blocked_by_an_address_filter_names_both_settings_and_leaves_no_backend(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings, blocked: str, setting: str
+) -> None:
+    setattr(server, blocked, True)
+    with pytest.raises(ConnectError) as caught:
+        make(store, client, settings)
+    assert caught.value.remedy.startswith(f"set {setting}")
+    assert "SSRF_PROTECTION_ENABLED" in caught.value.remedy
+    assert "ML_BLOCK_LOCAL_IP" in caught.value.remedy
+    assert server.backends == {}
+    assert store.list_projects() == []
+
+
+def test_connect_while_the_service_is_down_says_to_start_it(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    server.backend_is_down = True
+    with pytest.raises(ConnectError, match="could not add") as caught:
+        make(store, client, settings)
+    assert "evenhand serve" in caught.value.remedy
+    assert "EVENHAND_PUBLIC_URL" in caught.value.remedy
+
+
+@pytest.mark.parametrize("values", [{"control": "nope"}, {"q": 2}, {"colour": "red"}])
+def test_connect_with_wrong_settings_is_refused_before_anything_is_written(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings, values: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigurationError):
+        make(store, client, settings, **values)
+    assert server.count("POST") == 0
+    assert store.list_projects() == []
+
+
+def test_connect_to_our_own_alerts_project_is_refused(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    server.projects[1]["label_config"] = LABEL_CONFIG
+    with pytest.raises(ConfigurationError, match="alert cards"):
+        make(store, client, settings)
+
+
+def test_connect_to_a_project_that_does_not_exist_raises(
+    store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    with pytest.raises(LabelStudioMissingError):
+        connect_project(store, client, settings, 77, {})
+
+
+def failed(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.check: finding for finding in findings if not finding.ok}
+
+
+def test_doctor_after_connect_finds_all_well_and_writes_nothing(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    make(store, client, settings)
+    stored = (dict(server.webhooks), dict(server.backends))
+    findings = examine(settings, store, client)
+    assert failed(findings) == {}
+    assert len(findings) >= 11
+    assert (server.webhooks, server.backends) == stored
+
+
+def test_doctor_without_token_names_the_variable(store: Store, settings: Settings) -> None:
+    wrong = failed(examine(replace(settings, label_studio_api_key=""), store, None))
+    assert "LABEL_STUDIO_API_KEY" in wrong["Label Studio"].fix
+
+
+def test_doctor_with_revoked_token_says_how_to_make_a_new_one(
+    server: FakeLabelStudio, store: Store, settings: Settings
+) -> None:
+    server.revoked = True
+    transport = Transport(URL, PERSONAL_TOKEN, session=server.session(), sleep=lambda seconds: None)
+    wrong = failed(examine(settings, store, LabelStudioClient(transport)))
+    assert list(wrong) == ["token"]
+    assert "Personal Access Token" in wrong["token"].fix
+
+
+def test_doctor_with_label_studio_down_says_so_and_stops_there(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    server.break_connection(10)
+    assert list(failed(examine(settings, store, client))) == ["Label Studio"]
+
+
+@pytest.mark.parametrize(
+    ("blocked", "setting"),
+    [("blocks_local_webhooks", "SSRF_PROTECTION_ENABLED"), ("blocks_local_backends", "ML_BLOCK_LOCAL_IP")],
+)
+def test_doctor_tells_which_of_the_two_address_filters_is_in_the_way(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings, blocked: str, setting: str
+) -> None:
+    make(store, client, settings)
+    setattr(server, blocked, True)
+    wrong = failed(examine(settings, store, client))
+    assert list(wrong) == [setting]
+    assert f"{setting}=false" in wrong[setting].fix
+
+
+def break_webhook_missing(server: FakeLabelStudio) -> None:
+    server.webhooks.clear()
+
+
+def break_webhook_secret(server: FakeLabelStudio) -> None:
+    server.webhooks[1]["headers"] = {}
+
+
+def break_webhook_inactive(server: FakeLabelStudio) -> None:
+    server.webhooks[1]["is_active"] = False
+
+
+@pytest.mark.parametrize("damage", [break_webhook_missing, break_webhook_secret, break_webhook_inactive])
+def test_doctor_finds_a_webhook_that_does_not_reach_us(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings, damage: Any
+) -> None:
+    make(store, client, settings)
+    damage(server)
+    wrong = failed(examine(settings, store, client))
+    assert list(wrong) == ["project 1: webhook"]
+    assert "evenhand connect 1" in wrong["project 1: webhook"].fix
+
+
+def test_doctor_finds_backend_missing_or_in_error(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    make(store, client, settings)
+    server.backends[1]["state"] = "ER"
+    assert list(failed(examine(settings, store, client))) == ["project 1: ML backend"]
+    server.backends.clear()
+    assert list(failed(examine(settings, store, client))) == ["project 1: ML backend"]
+
+
+def test_doctor_finds_that_events_never_arrive_while_pulls_repair(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    make(store, client, settings)
+    store.finish_pull(1, {"is_first": False, "repaired": 7}, watermark=1.0, was_full=False)
+    wrong = failed(examine(settings, store, client))
+    assert list(wrong) == ["project 1: events"]
+    assert "SSRF_PROTECTION_ENABLED" in wrong["project 1: events"].fix
+
+
+def test_doctor_counts_rejected_events_until_one_is_accepted(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    make(store, client, settings)
+    store.count_event("webhook", "unauthorized")
+    assert list(failed(examine(settings, store, client))) == ["rejected events"]
+    store.count_event("ANNOTATION_CREATED", "accepted")
+    assert failed(examine(settings, store, client)) == {}
+
+
+def test_doctor_finds_clocks_that_differ(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    make(store, client, settings)
+    server.tick(3600)
+    assert "NTP" in failed(examine(settings, store, client))["clock"].fix
+
+
+def test_doctor_findings_hold_no_secret(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    make(store, client, settings)
+    server.webhooks[1]["headers"] = {"X-Evenhand-Secret": "another-secret"}
+    text = str(examine(settings, store, client))
+    for secret in (*settings.secrets(), "another-secret"):
+        assert secret not in text
+
+
+@pytest.fixture
+def run(server: FakeLabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a command with the environment of a service whose calls all end in the fake."""
+    monkeypatch.setattr("backend.commands._label_studio.Session", server.session)
+    environment = {
+        "LABEL_STUDIO_URL": URL,
+        "LABEL_STUDIO_API_KEY": LEGACY_TOKEN,
+        "EVENHAND_WEBHOOK_SECRET": "s3cret",
+        "MODEL_DIR": str(tmp_path),
+    }
+
+    def invoke(command: Any, *arguments: str, answer: str = "", **changes: str) -> Result:
+        return CliRunner().invoke(command, arguments, input=answer, env={**environment, **changes})
+
+    return invoke
+
+
+def test_connect_command_connects_and_pulls(run: Any) -> None:
+    result = run(connect, "1", "--item-left", "id1", "--item-right", "id2")
+    assert result.exit_code == 0, result.output
+    assert "first pull: 1 annotations on 1 tasks" in result.output
+
+
+def test_connect_command_asks_before_publishing_where_annotators_look(run: Any, server: FakeLabelStudio) -> None:
+    result = run(connect, "1", "--publish", "alerts", answer="no\n")
+    assert result.exit_code == 1
+    assert "has no roles" in result.output
+    assert server.backends == {}
+    result = run(connect, "1", "--publish", "alerts", answer="pseudonyms\n")
+    assert result.exit_code == 0, result.output
+    assert server.backends[1]["extra_params"]["publish"]["pseudonyms"] is True
+
+
+def test_connect_command_with_yes_or_predictions_only_does_not_ask(run: Any, server: FakeLabelStudio) -> None:
+    assert run(connect, "1", "--publish", "predictions").exit_code == 0
+    assert run(connect, "1", "--publish", "all", "--yes").exit_code == 0
+    assert server.backends[1]["extra_params"]["publish"]["alerts"] is True
+
+
+def test_connect_command_with_wrong_setting_exits_2_and_names_what_is_offered(run: Any) -> None:
+    result = run(connect, "1", "--control", "nope")
+    assert result.exit_code == 2
+    assert "pw" in result.output
+
+
+def test_connect_command_without_token_exits_2_with_the_variable(run: Any) -> None:
+    result = run(connect, "1", LABEL_STUDIO_API_KEY="")
+    assert result.exit_code == 2
+    assert "LABEL_STUDIO_API_KEY is not set" in result.output
+
+
+def test_connect_command_blocked_exits_1_with_the_fix(run: Any, server: FakeLabelStudio) -> None:
+    server.blocks_local_webhooks = True
+    result = run(connect, "1")
+    assert result.exit_code == 1
+    assert "What to do: set SSRF_PROTECTION_ENABLED=false" in result.output
+
+
+def test_doctor_command_exit_code_tells_whether_all_is_well(run: Any, server: FakeLabelStudio) -> None:
+    run(connect, "1")
+    assert run(doctor).exit_code == 0
+    server.webhooks.clear()
+    result = run(doctor)
+    assert result.exit_code == 1
+    assert "FAIL project 1: webhook" in result.output
+
+
+def test_sync_command_says_what_was_repaired(run: Any, server: FakeLabelStudio) -> None:
+    run(connect, "1")
+    server.annotate(1, 1, "right")
+    result = run(sync)
+    assert result.exit_code == 0, result.output
+    assert "1 added, 0 changed" in result.output
+
+
+def test_sync_command_of_an_unknown_project_exits_1(run: Any) -> None:
+    result = run(sync, "5")
+    assert result.exit_code == 1
+    assert "evenhand connect" in result.output
