@@ -172,7 +172,9 @@ def read_times(values: Any, *, where: str = "") -> Floats | None:
     series = as_series(values, name="time", where=where)
     if series.isna().all():
         return None
-    if pd.api.types.is_numeric_dtype(series.dtype):
+    if pd.api.types.is_bool_dtype(series.dtype):
+        seconds = np.full(len(series), np.nan)
+    elif pd.api.types.is_numeric_dtype(series.dtype):
         seconds = np.array(_numbers(series), dtype=np.float64)
     else:
         seconds = _seconds_since_epoch(series)

@@ -94,6 +94,8 @@ def _tasks(source: str | Path | Sequence[Record] | Record, *, where: str) -> lis
     tasks = [content] if isinstance(content, Mapping) else content
     if not isinstance(tasks, Sequence) or isinstance(tasks, str):
         raise InputError(f"{where}found {type(content).__name__}; expected a list of tasks; export the project as JSON")
+    if not tasks:
+        raise InputError(f"{where}there are no tasks; expected at least one; export the project once it has answers")
     for position, task in enumerate(tasks):
         if not isinstance(task, Mapping) or not ("annotations" in task or "annotation_id" in task):
             raise InputError(
@@ -162,9 +164,9 @@ def _results(annotation: Record) -> list[Record]:
 
 def _annotations(task: Record) -> Iterator[Record]:
     """Give a task's annotations, tolerating null."""
-    for annotation in task.get("annotations") or ():
-        if isinstance(annotation, Mapping):
-            yield annotation
+    annotations = task.get("annotations")
+    if isinstance(annotations, Sequence):
+        yield from (annotation for annotation in annotations if isinstance(annotation, Mapping))
 
 
 def _find_control(tasks: Iterable[Record], answer_map: Mapping[str, float], *, is_given: bool, where: str) -> str:
@@ -328,9 +330,14 @@ def _append(rows: _Rows, annotation: Record, data: Record, fields: _Fields, coin
     rows.coin.append(coin if isinstance(coin, (str, int)) else item_key(coin))
     rows.stratum.append(item_key(data.get(fields.stratum, "")) if fields.stratum else "")
     rows.time.append(annotation.get("created_at") or annotation.get("updated_at"))
-    lead_time = annotation.get("lead_time")
-    is_known = isinstance(lead_time, (int, float)) and np.isfinite(lead_time) and lead_time >= 0
-    rows.lead_time.append(float(lead_time) if is_known and lead_time is not None else np.nan)
+    rows.lead_time.append(_lead_time(annotation.get("lead_time")))
+
+
+def _lead_time(value: Any) -> float:
+    """Read seconds spent; unknown where it is no possible duration."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return np.nan
+    return float(value) if 0 <= value < np.inf else np.nan
 
 
 def _annotator(annotation: Record) -> object:

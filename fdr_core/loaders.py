@@ -50,25 +50,36 @@ def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: st
 
 def read_csv(path: str | Path) -> RawAnswers:
     """Read a CSV file; labels stay text here, so that 007 and 7 remain two people."""
-    from pyarrow import csv  # strict about the number of fields in a row, where pandas would shift the columns
-
     where = f"{path}: "
     with reading(path):
         separator, names = _csv_header(path)
         check_names(names, where=where)
         read_frame(pd.DataFrame(columns=[name.strip() for name in names]), where=where)  # names first, then rows
-        table = csv.read_csv(
-            str(path),
-            parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
-                include_columns=[name for name in names if name.strip() in KNOWN],
-                column_types={name: "string" for name in names if name.strip() in _TEXT},
-                null_values=[""],
-                strings_can_be_null=True,
-            ),
-        )
-        frame = table.to_pandas()
+        try:
+            frame = _parse_csv(path, separator, names)
+        except ValueError:
+            # One thread is slower but can tell the number of the row.
+            frame = _parse_csv(path, separator, names, use_threads=False)
     return read_frame(frame.rename(columns=str.strip), where=where)
+
+
+def _parse_csv(path: str | Path, separator: str, names: list[str], *, use_threads: bool = True) -> pd.DataFrame:
+    """Parse the known columns; Arrow is strict about a row's number of fields, where pandas would shift the columns."""
+    from pyarrow import csv
+
+    table = csv.read_csv(
+        str(path),
+        read_options=csv.ReadOptions(use_threads=use_threads),
+        parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            include_columns=[name for name in names if name.strip() in KNOWN],
+            column_types={name: "string" for name in names if name.strip() in _TEXT},
+            null_values=[""],
+            strings_can_be_null=True,
+        ),
+    )
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
 
 
 def read_parquet(path: str | Path) -> RawAnswers:
@@ -176,6 +187,8 @@ def reading(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path} is empty; {_EXPECTED}; check that the right file was given") from error
     except (OSError, ValueError, EOFError, RecursionError) as error:  # parser and Arrow errors are ValueErrors
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "UTF8" in reason:
+            raise InputError(f"{path} is not UTF-8 text ({reason}); save it again with the encoding UTF-8") from error
         raise InputError(
             f"{path} cannot be read: {reason}; check that the file is complete and of that kind"
         ) from error

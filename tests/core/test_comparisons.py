@@ -122,6 +122,7 @@ def test_from_frame_stratum_is_coded():
         ({"annotator": [["ann"], ["bob"], ["ann"]]}, "cannot be labels"),
         ({"coin": ["c", None, "d"]}, r"row 2 .* has no coin"),
         ({"time": ["2024-01-01", "noon", None]}, "row 2 .* time 'noon'; expected"),
+        ({"time": [True, False, True]}, "row 1 .* time True"),
         ({"time": [1.0, np.inf, 2.0]}, "row 2 .* time inf"),
         ({"lead_time": [1.0, -2.0, 2.0]}, "row 2 .* lead_time -2.0; expected seconds, at least 0"),
     ],

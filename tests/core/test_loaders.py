@@ -53,12 +53,14 @@ def test_from_csv_crowd_kit_columns_are_read(tmp_path):
         ("", "is empty"),
         ("annotator,left,right,choice\n", "there are no answers"),
         ("annotator,left,right,choice,choice\na,x,y,left,left\n", "column choice occurs more than once"),
-        ("annotator,left,right,choice\na,x,y,left,1,2\n", "cannot be read"),
+        ("annotator,left,right,choice\na,x,y,left,1,2\n", "Row #2: Expected 4 columns, got 6"),
+        ("annotator,left,right,choice\na,x,y,left\na,x\n", "Row #3: Expected 4 columns, got 2"),
         ("annotator,left,right,choice\na,x,,left\n", r"row 1 \(index 0\) has no right item"),
         ("annotator,left,right,outcome\na,x,y,1\nb,x,y,2\n", r"row 2 \(index 1\) has outcome 2"),
         ("annotator,left,right,outcome\na,x,y,1\nb,x,y,nan\n", r"row 2 \(index 1\) has outcome"),
         ("one line of text", "column annotator, left, right is missing"),
         (ROWS.encode("utf-16"), "not UTF-8 text"),
+        (ROWS.encode() + b"a,x,y,left\n" * 200_000 + b"\xff,x,y,left\n", "not UTF-8 text"),
         ("annotator,left,right,choice\nJos\xe9,x,y,left\n".encode("latin-1"), "not UTF-8 text"),
     ],
 )
@@ -277,7 +279,8 @@ def test_label_studio_json_min_choice_as_text_needs_the_control():
         ('"text"', "expected a list of tasks"),
         ("[1]", "entry 1 is 1; expected a task with annotations"),
         ('[{"id": 1}]', "expected a task with annotations"),
-        ("[]", "no Pairwise control has an answer"),
+        ("[]", "there are no tasks"),
+        ('[{"id": 1, "data": null, "annotations": 5}]', "no Pairwise control has an answer"),
     ],
 )
 def test_label_studio_file_that_is_no_export_is_refused(tmp_path, content, message):
