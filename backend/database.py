@@ -11,10 +11,10 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from backend.errors import StoreBusyError, StoreError
+from backend.errors import PayloadError, StoreBusyError, StoreError
 
 WRITE = "evenhand_write"
 BUSY_SECONDS = 10
@@ -70,6 +70,8 @@ def database_errors() -> Iterator[None]:
         if any(word in message.lower() for word in ("locked", "busy", "lock timeout", "deadlock")):
             raise StoreBusyError(f"the database is locked ({message}); try again in a moment") from error
         raise StoreError(f"the database cannot answer ({message}); check DATABASE_URL, its server and disk") from error
+    except DataError as error:
+        raise PayloadError("a value does not fit the database (too large, or characters it cannot hold)") from error
     except DBAPIError as error:
         message = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
         if "locked" in message or "lock timeout" in message or error.connection_invalidated:

@@ -10,8 +10,10 @@ from backend.domain import Batch, Comparison, Project, ProjectRef, Task
 from backend.errors import ConfigurationError, NotFoundError
 from backend.label_config import Reading, resolve
 from backend.protocol import Event, ProjectInfo, Setup
+from backend.reviews import record_review
 from backend.settings import Settings
 from backend.store import Store
+from backend.store.projects import MAX_FIELDS
 
 NO_VERSION = "evenhand-0"
 SKEW_SECONDS = 600.0
@@ -65,8 +67,8 @@ def build_batch(
     as_of: int | None = None,
 ) -> Batch:
     """Read raw annotations and tasks under the project's settings; tasks not given are looked up."""
+    project = _note_fields(store, project, tasks)
     reading = reading_of(project)
-    _note_fields(store, project, tasks)
     known = {task.task_id: task for task in (protocol.read_task(raw, reading) for raw in tasks)}
     wanted = {raw.get("task") for raw in annotations}
     missing = [key for key in wanted if isinstance(key, int) and 0 < key <= protocol.MAX_ID and key not in known]
@@ -109,7 +111,13 @@ def check_project(store: Store, project: Project) -> None:
 
 
 def current_version(store: Store, project_id: int) -> str:
-    """The model version /setup and /predict answer with: that of the latest finished run."""
+    """The model version /setup and /predict answer with: the published one, else that of the latest finished run.
+
+    Label Studio asks again for tasks without a prediction of this version, so it must be the one we published.
+    """
+    published = store.get_publications(project_id, "predictions").get(("predictions", "version"))
+    if published is not None and published.remote_id:
+        return published.remote_id
     run = store.latest_run(project_id)
     return run.model_version or NO_VERSION if run else NO_VERSION
 
@@ -179,11 +187,15 @@ def _apply_params(store: Store, project: Project, setup: Setup) -> Project:
     return project
 
 
-def _note_fields(store: Store, project: Project, tasks: Sequence[dict[str, Any]]) -> None:
-    """Remember data fields not seen before."""
+def _note_fields(store: Store, project: Project, tasks: Sequence[dict[str, Any]]) -> Project:
+    """Remember data fields not seen before; the settings are checked against them."""
     fields = {key for raw in tasks if isinstance(raw.get("data"), dict) for key in raw["data"]}
-    if not fields <= set(project.task_fields) and len(project.task_fields) < 200:
-        store.add_task_fields(project.id, fields)
+    if fields <= set(project.task_fields) or len(project.task_fields) >= MAX_FIELDS:
+        return project
+    known = store.add_task_fields(project.id, fields)
+    if project.task_fields and reading_of(known) != reading_of(project):
+        store.request_full_pull(project.id)
+    return known
 
 
 def _report_unreadable(store: Store, project: Project, rows: Sequence[Comparison]) -> None:
@@ -202,11 +214,9 @@ def _take_reviews(store: Store, project: Project, event: Event) -> dict[str, Any
     """Turn answers on alert cards into decisions about the project they speak of."""
     tasks = {raw.get("id"): raw for raw in event.tasks}
     lone = event.tasks[0] if len(event.tasks) == 1 else {}
-    taken = 0
-    for annotation in event.annotations:
-        review = protocol.read_review(annotation, tasks.get(annotation.get("task"), lone), project.id)
-        if review is not None and review.project_id == project.alerts_for:
-            store.add_review(review)
-            taken += 1
+    taken = sum(
+        record_review(store, project, annotation, tasks.get(annotation.get("task"), lone))
+        for annotation in event.annotations
+    )
     store.apply(project.id, Batch(event=event_kind(event.action)))
     return {"ok": True, "project": project.id, "decisions": taken}

@@ -14,6 +14,8 @@ TAGS: Mapping[str, ControlType] = {"Pairwise": "pairwise", "Choices": "choices",
 SIDES: Mapping[str, float] = {"left": 1.0, "right": -1.0}
 NAMED_OUTCOMES: Mapping[str, float] = {**SIDES, "tie": 0.0}
 MAX_LENGTH = 1_000_000
+# The data field in which `evenhand prepare` records the coin; it is used wherever tasks carry it.
+PREPARED_COIN = "evenhand_coin"
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def resolve(config: ProjectConfig, label_config: str, task_fields: Collection[st
         object_name=control.to_name[0],
         item_left=left,
         item_right=right,
-        coin=config.coin,
+        coin=config.coin or (PREPARED_COIN if PREPARED_COIN in task_fields else None),
         stratum=config.stratum,
         outcomes=_outcomes(config, control),
         names=parsed.names,

@@ -4,20 +4,18 @@ Annotation ids are unique within a Label Studio instance. Drafts have ids of the
 its negated id. Alert cards carry the task data fields ALERT_PROJECT and ALERT_ANNOTATOR.
 """
 
-import hashlib
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from backend.domain import Comparison, ProjectRef, Review, Status, Task
 from backend.errors import PayloadError
 from backend.label_config import Reading
+from fdr_core.item_keys import item_key
 
 ALERT_PROJECT = "evenhand_project"
 ALERT_ANNOTATOR = "evenhand_annotator"
@@ -34,8 +32,7 @@ KNOWN_ACTIONS = frozenset(
 )
 
 MAX_ID = 2**63 - 1
-SHORT = 64
-MAX_TEXT = 2000
+LABEL = 200
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 Json = dict[str, Any]
@@ -111,7 +108,7 @@ def read_setup(body: Any) -> Setup:
     hostname = body.get("hostname")
     return Setup(
         project=ProjectInfo(project_ref(body.get("project")), label_config=schema),
-        hostname=hostname.strip().rstrip("/")[: SHORT * 8] if isinstance(hostname, str) else "",
+        hostname=hostname.strip().rstrip("/")[:500] if isinstance(hostname, str) else "",
         params=params,
     )
 
@@ -260,23 +257,15 @@ def read_review(annotation: Json, task: Json, alerts_project_id: int) -> Review 
 
 
 def item_of(data: Mapping[str, Any], field: str) -> tuple[str | None, str | None]:
-    """Item id and readable label of a data field; long content and addresses become a short hash."""
+    """Item id and readable label of a data field; long content and addresses get a short name of their own."""
     value = _value(data, field)
-    if value is None or value == "":
+    if value is None or (isinstance(value, str) and not value.strip()):
         return None, None
-    if isinstance(value, bool | dict | list):
-        text = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    elif isinstance(value, float) and value == int(value) and abs(value) < 1e15:
-        text = str(int(value))
-    else:
-        text = str(value)
-    if not text.strip():
-        return None, None
-    is_address = re.match(r"(https?|s3|gs|azure-blob)://|/data/|data:", text) is not None
-    if len(text) <= SHORT and not is_address and "\n" not in text and not isinstance(value, dict | list):
-        return text, text
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
-    return f"#{digest}", _label(text, is_address, digest)
+    key = item_key(value)
+    if isinstance(value, str) and key != value and not re.match(r"\s*([a-z][a-z0-9+.-]*://|data:|/data/)", value, re.I):
+        flat = " ".join(value[: LABEL * 4].split())
+        return key, flat if len(flat) <= LABEL else flat[: LABEL - 1] + "…"
+    return key, key
 
 
 def parse_time(value: Any) -> float | None:
@@ -419,20 +408,6 @@ def _value(data: Mapping[str, Any], field: str) -> Any:
         else:
             return None
     return value
-
-
-def _label(text: str, is_address: bool, digest: str) -> str:
-    """A short readable name for content shown under a hash."""
-    if is_address and not text.startswith("data:"):
-        try:
-            name = PurePosixPath(unquote(urlsplit(text).path)).name
-        except ValueError:
-            name = ""
-        return clean(name)[:SHORT] or f"#{digest}"
-    if is_address:
-        return f"#{digest}"
-    flat = " ".join(text[: SHORT * 4].split())
-    return flat if len(flat) <= SHORT else flat[: SHORT - 1] + "…"
 
 
 def _nearest_answer(outcomes: Mapping[str, float], lean: float) -> str | None:

@@ -41,7 +41,13 @@ TABLE: tuple[Setting, ...] = (
         "Value of the header X-Evenhand-Secret that annotation events carry; `evenhand connect` installs it.",
         secret=True,
     ),
+    Setting("LABEL_STUDIO_PUBLIC_URL", "", "Address of Label Studio as people reach it; empty: LABEL_STUDIO_URL."),
     Setting("EVENHAND_PUBLIC_URL", "", "Address at which Label Studio and people reach this service."),
+    Setting(
+        "EVENHAND_BACKEND_URL",
+        "",
+        "Address at which Label Studio reaches this service, where it differs from EVENHAND_PUBLIC_URL.",
+    ),
     Setting("EVENHAND_ALERT_WEBHOOK_URL", "", "Where alerts are posted (Slack-compatible JSON); empty: nowhere."),
     Setting(
         "EVENHAND_ALERT_WEBHOOK_SECRET", "", "Key of the signature in the header X-Evenhand-Signature.", secret=True
@@ -80,7 +86,9 @@ class Settings:
     basic_auth_user: str = ""
     basic_auth_pass: str = field(default="", repr=False)
     webhook_secret: str = field(default="", repr=False)
+    label_studio_public_url: str = ""
     public_url: str = ""
+    backend_url: str = ""
     alert_webhook_url: str = ""
     alert_webhook_secret: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
@@ -97,7 +105,7 @@ class Settings:
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "Settings":
         """Read and validate all settings; a bad value raises SettingsError with the variable's name."""
-        value = {setting.name: _lookup(setting, environ) for setting in TABLE}
+        value = {setting.name: lookup(setting, environ) for setting in TABLE}
         model_dir = Path(value["MODEL_DIR"]).expanduser()
         if bool(value["BASIC_AUTH_USER"]) != bool(value["BASIC_AUTH_PASS"]):
             missing = "BASIC_AUTH_PASS" if value["BASIC_AUTH_USER"] else "BASIC_AUTH_USER"
@@ -108,7 +116,9 @@ class Settings:
             basic_auth_user=value["BASIC_AUTH_USER"],
             basic_auth_pass=value["BASIC_AUTH_PASS"],
             webhook_secret=value["EVENHAND_WEBHOOK_SECRET"],
+            label_studio_public_url=_url("LABEL_STUDIO_PUBLIC_URL", value) or _url("LABEL_STUDIO_URL", value),
             public_url=_url("EVENHAND_PUBLIC_URL", value),
+            backend_url=_url("EVENHAND_BACKEND_URL", value) or _url("EVENHAND_PUBLIC_URL", value),
             alert_webhook_url=_url("EVENHAND_ALERT_WEBHOOK_URL", value),
             alert_webhook_secret=value["EVENHAND_ALERT_WEBHOOK_SECRET"],
             secret_key=value["EVENHAND_SECRET_KEY"],
@@ -152,7 +162,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _lookup(setting: Setting, environ: Mapping[str, str]) -> str:
+def lookup(setting: Setting, environ: Mapping[str, str]) -> str:
     """The variable, its _FILE variant (secrets), its older name, or the default, in this order."""
     for name in filter(None, (setting.name, setting.older_name)):
         if environ.get(name, "").strip():

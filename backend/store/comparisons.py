@@ -169,18 +169,24 @@ class ComparisonStore(StoreBase):
                     found[annotator].append(task)
         return found
 
-    def name_annotators(self, project_id: int, names: Mapping[str, tuple[str | None, str | None]]) -> int:
-        """Set names and e-mail addresses by annotator id; annotators never seen are left out."""
-        statement = (
-            update(annotators)
-            .where(annotators.c.project_id == project_id, annotators.c.annotator_id == bindparam("key"))
-            .values(name=bindparam("new_name"), email=bindparam("new_email"))
-        )
-        values = [{"key": key, "new_name": name, "new_email": email} for key, (name, email) in names.items()]
-        if values:
-            with self._write() as connection:
-                connection.execute(statement, values)
-        return len(values)
+    def name_annotators(
+        self, project_id: int, names: Mapping[str, tuple[str | None, str | None]], *, insert: bool = False
+    ) -> int:
+        """Set names and e-mail addresses by annotator id; people never seen are added only with `insert`."""
+        if not names:
+            return 0
+        with self._write() as connection:
+            if insert:
+                rows = [{"project_id": project_id, "annotator_id": key} for key in sorted(names)]
+                connection.execute(self._insert(annotators).on_conflict_do_nothing(), rows)
+            statement = (
+                update(annotators)
+                .where(annotators.c.project_id == project_id, annotators.c.annotator_id == bindparam("key"))
+                .values(name=bindparam("new_name"), email=bindparam("new_email"))
+            )
+            values = [{"key": key, "new_name": name, "new_email": email} for key, (name, email) in names.items()]
+            connection.execute(statement, values)
+        return len(names)
 
     def list_annotators(self, project_id: int, ids: Collection[str] | None = None) -> dict[str, Annotator]:
         """Annotators of a project by id."""

@@ -155,6 +155,11 @@ class OperationStore(ComparisonStore):
         with self._read() as connection:
             return list(connection.execute(select(users.c.name).order_by(users.c.name)).scalars())
 
+    def has_users(self) -> bool:
+        """Whether any account exists."""
+        with self._read() as connection:
+            return connection.execute(select(users.c.name).limit(1)).first() is not None
+
     def delete_user(self, name: str) -> None:
         """Remove an account; raises NotFoundError."""
         with self._write() as connection:

@@ -128,13 +128,14 @@ class ProjectStore(ComparisonStore):
                 connection.execute(update(projects).where(projects.c.id == project_id).values(**values))
         return self.get_project(project_id)
 
-    def add_task_fields(self, project_id: int, fields: Collection[str]) -> None:
+    def add_task_fields(self, project_id: int, fields: Collection[str]) -> Project:
         """Remember which data fields tasks have, so that settings can be checked against them."""
         with self._write() as connection:
             known = set(_locked(connection, project_id).task_fields)
             merged = sorted(known | {field[:200] for field in fields})[:MAX_FIELDS]
             if merged != sorted(known):
                 connection.execute(update(projects).where(projects.c.id == project_id).values(task_fields=merged))
+        return self.get_project(project_id)
 
     def mark_deleted(self, project_id: int) -> None:
         """The project is gone in Label Studio; its data stay readable."""

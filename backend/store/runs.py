@@ -150,6 +150,13 @@ class RunStore(LeaseStore):
         with self._read() as connection:
             return page(connection, query, [(runs.c.id, True)], limit=limit, cursor=cursor)
 
+    def model_versions(self, project_id: int | None = None, *, limit: int = 20) -> list[str]:
+        """Versions of the latest finished runs, newest first."""
+        query = select(runs.c.model_version).where(runs.c.status == "done", runs.c.model_version.is_not(None))
+        query = query if project_id is None else query.where(runs.c.project_id == project_id)
+        with self._read() as connection:
+            return list(connection.execute(query.order_by(runs.c.id.desc()).limit(limit)).scalars())
+
     def queue_age(self) -> float:
         """Seconds the oldest waiting run has been waiting; 0 if none waits."""
         query = select(func.min(runs.c.requested_at)).where(runs.c.status == "queued")

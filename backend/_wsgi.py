@@ -1,0 +1,15 @@
+"""What a WSGI server loads: `app`, made from the environment on first use."""
+
+import os
+from typing import Any
+
+from backend.app import create_app
+from backend.settings import Settings
+
+
+def __getattr__(name: str) -> Any:
+    """Make the app when a server asks for it, so that importing this module does nothing."""
+    if name != "app":
+        raise AttributeError(name)
+    globals()["app"] = create_app(Settings.from_env(os.environ))
+    return globals()["app"]

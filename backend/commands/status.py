@@ -1,0 +1,52 @@
+"""`evenhand status`: projects, events, queue and problems at a glance."""
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from backend.commands._label_studio import says_what_is_wrong
+from backend.settings import Settings
+from backend.status import overview
+from backend.store import open_store
+
+
+@click.command("status")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@says_what_is_wrong
+def status(as_json: bool) -> None:
+    """Show projects, last events and pulls, the queue, and open problems with their remedies."""
+    store = open_store(Settings.from_env(os.environ))
+    try:
+        found = overview(store)
+    finally:
+        store.close()
+    if as_json:
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    _print(found)
+
+
+def _print(found: dict[str, Any]) -> None:
+    """The overview in words."""
+    if not found["projects"]:
+        click.echo("No projects yet: add this service as ML backend in Label Studio, or run `evenhand connect`.")
+    for project in found["projects"]:
+        counts = project["counts"]
+        click.echo(f"Project {project['id']}: {project['title']} (Label Studio project {project['ls_project_id']})")
+        click.echo(f"  judged answers {counts.get('judged', 0):,}, flagged annotators {project['flagged']}")
+        click.echo(f"  last event {_when(project['last_event_at'])}, last pull {_when(project['last_pull_at'])}")
+        click.echo(f"  last finished run {project['latest_run'] or 'none'} {_when(project['finished_at'])}")
+    click.echo(f"Oldest waiting run: {found['queue_age_seconds']:.0f} s")
+    for row in found["events"]:
+        click.echo(f"Events {row['kind']} {row['outcome']}: {row['count']:,}, last {_when(row['last_at'])}")
+    for problem in found["problems"]:
+        click.secho(f"Problem: {problem['message']} ({problem['count']}x)", fg="yellow")
+        click.echo(f"  What to do: {problem['remedy']}")
+
+
+def _when(seconds: float | None) -> str:
+    """A time people can read."""
+    return "never" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

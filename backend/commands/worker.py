@@ -1,0 +1,22 @@
+"""`evenhand worker`: the worker alone, also on other machines."""
+
+import os
+
+import click
+
+from backend.commands._label_studio import says_what_is_wrong
+from backend.logs import configure_logging
+from backend.serve import stop_on_signals
+from backend.settings import Settings
+
+
+@click.command("worker")
+@says_what_is_wrong
+def worker() -> None:
+    """Run the worker alone: pulls, runs, publishing; several may share one PostgreSQL."""
+    # Imported here: the worker loads the numerics, which `evenhand worker --help` does not need.
+    from backend.worker import run_worker
+
+    settings = Settings.from_env(os.environ)
+    configure_logging(settings.log_level, settings.secrets())
+    run_worker(settings, stop_on_signals())

@@ -1,0 +1,336 @@
+"""The JSON API: annotators with flags and evidence, rankings, runs, decisions; stored runs only."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Blueprint
+
+from backend import ingest, status
+from backend.domain import Decision, Page, Project, Run
+from backend.errors import NotFoundError, PayloadError
+from backend.store.runs import ANNOTATOR_COLUMNS, ITEM_COLUMNS
+from backend.version import product_version
+from backend.web.auth import current_user
+from backend.web.context import get_store, json_body
+from backend.web.openapi import BIGGEST, ID, OBJECT, PAGING, Operations, Param, View
+
+PREFIX = "/api/v1"
+VERDICT_WORDS = {"good": "no lean found", "ugly": "leans to one side", "bad": "always one side"}
+TIMES = frozenset(
+    {
+        "created_at", "last_event_at", "last_pull_at", "requested_at", "started_at", "finished_at", "first_seen",
+        "last_seen", "decided_at", "recorded_at", "updated_at", "first_at", "last_at", "resolved_at", "since",
+        "deleted_at", "ls_updated_at",
+    }
+)  # fmt: skip
+DECISIONS = ("confirm", "dismiss", "watch")
+PAGE = {
+    "type": "object",
+    "required": ["rows", "next", "total"],
+    "properties": {
+        "rows": {"type": "array", "items": OBJECT},
+        "next": {"type": ["string", "null"]},
+        "total": {"type": "integer"},
+    },
+}
+RUN = Param("run", "integer", "Id of a finished run; default: the latest.", low=1)
+ORDER = Param("order", "string", "Direction.", default="asc", choices=("asc", "desc"))
+
+bp = Blueprint("api_v1", __name__, url_prefix=PREFIX)
+operations = Operations()
+
+
+def _route(method: str, rule: str, summary: str, **more: Any) -> Callable[[View], View]:
+    """Declare an operation of this API."""
+    return operations.add(bp, method, rule, summary, prefix=PREFIX, **more)
+
+
+@_route("get", "/openapi.json", "This description")
+def openapi() -> dict[str, Any]:
+    """The API described by itself."""
+    return operations.describe(product_version())
+
+
+@_route("get", "/status", "State of the service: events, pulls, queue, problems")
+def service_status() -> dict[str, Any]:
+    """What `evenhand status` prints."""
+    return dict(to_api(status.overview(get_store())))
+
+
+@_route("get", "/projects", "All projects", answer=PAGE)
+def projects() -> dict[str, Any]:
+    """Every project; few enough for one page."""
+    rows = [project_to_api(project) for project in get_store().list_projects()]
+    return {"rows": rows, "next": None, "total": len(rows)}
+
+
+@_route("get", f"/projects/<{ID}:project_id>", "One project")
+def project(project_id: int) -> dict[str, Any]:
+    """One project with its settings and open problems."""
+    found = get_store().get_project(project_id)
+    problems = [vars(problem) for problem in get_store().list_problems(project_id)]
+    return {**project_to_api(found), "problems": to_api(problems)}
+
+
+@_route("patch", f"/projects/<{ID}:project_id>/config", "Change settings", body=OBJECT)
+def change_config(project_id: int) -> dict[str, Any]:
+    """Lay the given keys over the project's settings."""
+    values = json_body()
+    if not isinstance(values, dict):
+        raise PayloadError("the body is not an object of project settings")
+    return project_to_api(ingest.change_config(get_store(), get_store().get_project(project_id), values))
+
+
+@_route(
+    "get",
+    f"/projects/<{ID}:project_id>/annotators",
+    "Annotators with flags and evidence, worst first",
+    params=(
+        RUN,
+        Param("sort", "string", "Column.", default="position", choices=(*ANNOTATOR_COLUMNS, "name")),
+        ORDER,
+        Param("flagged", "boolean", "Only those flagged in this run (or not)."),
+        Param("persistent", "boolean", "Only those with a lasting flag (or not)."),
+        Param("search", "string", "Part of a name, address or id."),
+        *PAGING,
+    ),
+    answer=PAGE,
+)
+def annotators(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    """A page of the run's annotators, each with the decision in force."""
+    run = _finished_run(project_id, query["run"])
+    page = get_store().page_annotators(
+        run.id,
+        sort=query["sort"],
+        descending=query["order"] == "desc",
+        flagged=query["flagged"],
+        persistent=query["persistent"],
+        search=query["search"],
+        limit=query["limit"],
+        cursor=query["cursor"],
+    )
+    decisions = get_store().current_decisions(project_id)
+    rows = [annotator_to_api(row, decisions.get(row["annotator"])) for row in page.rows]
+    return {"run": run.id, "rows": rows, "next": page.cursor, "total": page.total}
+
+
+@_route("get", f"/projects/<{ID}:project_id>/annotators/<annotator_id>", "One annotator", params=(RUN,))
+def annotator(project_id: int, annotator_id: str, query: Mapping[str, Any]) -> dict[str, Any]:
+    """One annotator's evidence in a run, live evidence and decisions."""
+    store = get_store()
+    run = _finished_run(project_id, query["run"])
+    row = store.run_annotator(run.id, annotator_id)
+    if row is None:
+        raise NotFoundError(f"run {run.id} has no annotator {annotator_id[:60]!r}; /annotators lists them")
+    person = store.list_annotators(project_id, [annotator_id]).get(annotator_id)
+    named = {**row, "name": person.name if person else None, "email": person.email if person else None}
+    _, live = store.get_live(project_id, [annotator_id])
+    current = live.get(annotator_id)
+    evidence = None if current is None else {"log_e": current.log_e, "sup_log_e": current.sup_log_e}
+    log = store.list_decisions(project_id, annotator_id=annotator_id, limit=1000).rows
+    decision = store.current_decisions(project_id).get(annotator_id)
+    return {**annotator_to_api(named, decision), "run": run.id, "live": to_api(evidence), "decisions": to_api(log)}
+
+
+@_route(
+    "get",
+    f"/projects/<{ID}:project_id>/ranking",
+    "Items before and after correction",
+    params=(RUN, Param("sort", "string", "Column.", default="rank", choices=ITEM_COLUMNS), ORDER, *PAGING),
+    answer=PAGE,
+)
+def ranking(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    """A page of the run's ranking."""
+    run = _finished_run(project_id, query["run"])
+    store = get_store()
+    page = store.page_items(
+        run.id,
+        sort=query["sort"],
+        descending=query["order"] == "desc",
+        limit=query["limit"],
+        cursor=query["cursor"],
+    )
+    labels = store.item_labels(project_id, [row["item"] for row in page.rows])
+    rows = [{**_without(row, "run_id"), "label": labels.get(row["item"], row["item"])} for row in page.rows]
+    changes = [_without(row, "run_id", "position") for row in store.order_changes(run.id)]
+    return {"run": run.id, "rows": rows, "next": page.cursor, "total": page.total, "order_changes": changes}
+
+
+@_route(
+    "get",
+    f"/projects/<{ID}:project_id>/tasks",
+    "Tasks with their items",
+    params=(Param("is_labeled", "boolean", "Only finished ones (or not)."), *PAGING),
+    answer=PAGE,
+)
+def tasks(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    """A page of tasks."""
+    get_store().get_project(project_id)
+    page = get_store().list_tasks(
+        project_id, is_labeled=query["is_labeled"], limit=query["limit"], cursor=query["cursor"]
+    )
+    return page_to_api(page, "project_id", "seq", "deleted")
+
+
+@_route("get", f"/projects/<{ID}:project_id>/runs", "Runs, newest first", params=PAGING, answer=PAGE)
+def runs(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    """A page of runs."""
+    get_store().get_project(project_id)
+    return page_to_api(get_store().list_runs(project_id, limit=query["limit"], cursor=query["cursor"]), "attempts")
+
+
+@_route("post", f"/projects/<{ID}:project_id>/runs", "Run now")
+def run_now(project_id: int) -> dict[str, Any]:
+    """Queue a run, or return the one that already waits."""
+    user = current_user()
+    return run_to_api(get_store().request_run(project_id, "manual", user.name if user else None))
+
+
+@_route("get", f"/projects/<{ID}:project_id>/runs/<{ID}:run_id>", "One run, with its progress")
+def run(project_id: int, run_id: int) -> dict[str, Any]:
+    """One run."""
+    return run_to_api(get_store().get_run(run_id, project_id=project_id))
+
+
+@_route("get", f"/projects/<{ID}:project_id>/audit", "Is the design fit to judge anybody", params=(RUN,))
+def audit(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    """The design audit of a run."""
+    found = _finished_run(project_id, query["run"])
+    return {"run": found.id, "audit": found.audit, "guarantee": found.guarantee}
+
+
+@_route(
+    "get",
+    f"/projects/<{ID}:project_id>/decisions",
+    "Reviewers' decisions, newest first",
+    params=(Param("annotator", "string", "Only this annotator's."), *PAGING),
+    answer=PAGE,
+)
+def decisions(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    """A page of the append-only log, and whether its chain is intact."""
+    store = get_store()
+    store.get_project(project_id)
+    page = store.list_decisions(
+        project_id, annotator_id=query["annotator"], limit=query["limit"], cursor=query["cursor"]
+    )
+    return {**page_to_api(page, "project_id"), "intact": store.verify_decisions(project_id).intact}
+
+
+@_route(
+    "post",
+    f"/projects/<{ID}:project_id>/decisions",
+    "Decide about an annotator's flag",
+    body={
+        "type": "object",
+        "required": ["annotator", "decision"],
+        "properties": {
+            "annotator": {"type": "string", "minLength": 1, "maxLength": 200},
+            "decision": {"enum": list(DECISIONS)},
+            "comment": {"type": "string", "maxLength": 5000},
+            "run": {"type": ["integer", "null"], "minimum": 1, "maximum": BIGGEST},
+        },
+    },
+)
+def decide(project_id: int) -> dict[str, Any]:
+    """Append a decision under the caller's name."""
+    annotator_id, decision, comment, run_id = _decision_body(json_body())
+    store = get_store()
+    if annotator_id not in store.list_annotators(store.get_project(project_id).id, [annotator_id]):
+        raise NotFoundError(f"project {project_id} has no annotator {annotator_id[:60]!r}; /annotators lists them")
+    if run_id is not None:
+        store.get_run(run_id, project_id=project_id)
+    user = current_user()
+    author = user.name if user else "unknown"
+    made = store.add_decision(
+        project_id, annotator_id, decision, author=author, comment=comment, source="api", run_id=run_id
+    )
+    return decision_to_api(made)
+
+
+def project_to_api(found: Project) -> dict[str, Any]:
+    """A project as the API shows it."""
+    store = get_store()
+    latest = store.latest_run(found.id)
+    shown = {
+        name: getattr(found, name)
+        for name in (
+            "id", "ls_url", "ls_project_id", "title", "kind", "config", "counts", "created_at", "last_event_at",
+            "last_pull_at", "last_pull", "deleted_at",
+        )
+    }  # fmt: skip
+    summary = {"id": latest.id, "finished_at": latest.finished_at, "summary": latest.summary} if latest else None
+    return dict(to_api({**shown, "latest_run": summary, "flagged": len(store.list_flags(found.id))}))
+
+
+def run_to_api(found: Run) -> dict[str, Any]:
+    """A run as the API shows it."""
+    return dict(to_api(dict(vars(found))))
+
+
+def decision_to_api(found: Decision) -> dict[str, Any]:
+    """A decision as the API shows it."""
+    return dict(to_api(_without(vars(found), "project_id")))
+
+
+def annotator_to_api(row: Mapping[str, Any], decision: Decision | None) -> dict[str, Any]:
+    """An annotator's row with words for the verdict and the decision in force."""
+    shown = to_api(_without(row, "run_id"))
+    shown["verdict"] = VERDICT_WORDS.get(row["verdict"], row["verdict"])
+    shown["decision"] = decision.decision if decision else None
+    return dict(shown)
+
+
+def page_to_api(page: Page, *hidden: str) -> dict[str, Any]:
+    """A page of rows as the API shows it."""
+    return {"rows": to_api([_without(row, *hidden) for row in page.rows]), "next": page.cursor, "total": page.total}
+
+
+def to_api(value: Any) -> Any:
+    """Times as ISO text, everything else as it is."""
+    if isinstance(value, list | tuple):
+        return [to_api(part) for part in value]
+    if isinstance(value, dict):
+        return {key: iso(part) if key in TIMES else to_api(part) for key, part in value.items()}
+    return value
+
+
+def iso(seconds: Any) -> Any:
+    """Seconds since the epoch as ISO time in UTC; impossible ones stay numbers."""
+    if not isinstance(seconds, int | float) or not -6e10 < seconds < 2.5e11:
+        return seconds
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _finished_run(project_id: int, run_id: int | None) -> Run:
+    """The asked-for finished run, or the latest."""
+    store = get_store()
+    if run_id is not None:
+        found = store.get_run(run_id, project_id=project_id)
+        if found.status != "done":
+            raise NotFoundError(f"run {run_id} is {found.status}; only finished runs have results")
+        return found
+    latest = store.latest_run(store.get_project(project_id).id)
+    if latest is None:
+        raise NotFoundError(f"project {project_id} has no finished run yet; POST to /runs starts one")
+    return latest
+
+
+def _decision_body(body: Any) -> tuple[str, Any, str, int | None]:
+    """Check the body of a decision."""
+    body = body if isinstance(body, dict) else {}
+    annotator_id, decision, comment, run_id = (body.get(key) for key in ("annotator", "decision", "comment", "run"))
+    if not isinstance(annotator_id, str) or not 0 < len(annotator_id) <= 200:
+        raise PayloadError("annotator is missing; expected the annotator's id as text")
+    if decision not in DECISIONS:
+        raise PayloadError(f"decision is {str(decision)[:60]!r}; expected one of {', '.join(DECISIONS)}")
+    if comment is not None and (not isinstance(comment, str) or len(comment) > 5000):
+        raise PayloadError("comment is not text of at most 5000 characters")
+    if run_id is not None and (isinstance(run_id, bool) or not isinstance(run_id, int) or not 0 < run_id <= BIGGEST):
+        raise PayloadError(f"run is {str(run_id)[:60]!r}; expected a run's id")
+    return annotator_id, decision, comment or "", run_id
+
+
+def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """A row without some columns."""
+    return {key: value for key, value in row.items() if key not in names}

@@ -1,0 +1,47 @@
+"""What every view may ask for: settings and store of the running app."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from flask import current_app, request
+
+from backend import protocol
+from backend.settings import Settings
+from backend.store import Store
+
+KEY = "evenhand"
+
+
+@dataclass(frozen=True)
+class Services:
+    """The app's collaborators, put together in `backend.app`."""
+
+    settings: Settings
+    store: Store
+
+
+def get_services() -> Services:
+    """The running app's collaborators."""
+    services: Services = current_app.extensions[KEY]
+    return services
+
+
+def get_store() -> Store:
+    """The running app's store."""
+    return get_services().store
+
+
+def get_settings() -> Settings:
+    """The running app's settings."""
+    return get_services().settings
+
+
+def json_body() -> Any:
+    """The request's body as JSON; raises PayloadError."""
+    return protocol.parse_json(request.get_data(cache=False))
+
+
+def wants_html() -> bool:
+    """Whether a person's browser asks, rather than a program."""
+    best = request.accept_mimetypes.best_match(["application/json", "text/html"], default="application/json")
+    return best == "text/html"
