@@ -101,8 +101,8 @@ def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "aud
 def effective_coins(answers: Answers, coin_source: str) -> Ints:
     """The coin of every row: as recorded; without ids a pair that always stands in one orientation is one coin.
 
-    Unless pairs keep one orientation no more often than fair coins per answer would have it: then every answer keeps its
-    own.
+    Unless pairs keep one orientation no more often than fair coins per answer would have it: then every answer keeps
+    its own.
     """
     if coin_source != "own" or not len(answers):
         return answers.coin
@@ -137,8 +137,8 @@ def sides_z(answers: Answers, n_items: int, n_annotators: int) -> tuple[float, i
         fit, test = answers.take(half == side), answers.take(half != side)
         theta = _ridge_scores(fit, n_items, n_annotators)
         test_coin = coin[half != side]
-        x = np.bincount(test_coin, test.weight * (theta[test.left] - theta[test.right]), minlength=len(coins))
-        x = x / np.maximum(np.bincount(test_coin, test.weight, minlength=len(coins)), 1e-300)
+        gap = np.bincount(test_coin, test.weight * (theta[test.left] - theta[test.right]), minlength=len(coins))
+        x = gap / np.maximum(np.bincount(test_coin, test.weight, minlength=len(coins)), 1e-300)
         informative = np.abs(x) > 1e-12
         total += float(x.sum())
         square += float((x**2).sum())
@@ -184,12 +184,13 @@ def _decide(
     figures = verdict.figures
     if figures["components"] > 1:
         verdict.say(
-            f"The items fall into {figures['components']} groups never compared with each other; each is ranked on its own."
+            f"The items fall into {figures['components']} groups never compared with each other; each is ranked on its "
+            "own."
         )
     if figures["shared_coins"] and figures["coins"] < FEW_COINS:
         verdict.say(
-            f"Only {figures['coins']} distinct coins decided the sides for everybody; with fewer than {FEW_COINS} an unlucky "
-            "set of sides can touch many annotators at once.",
+            f"Only {figures['coins']} distinct coins decided the sides for everybody; with fewer than {FEW_COINS} an "
+            "unlucky set of sides can touch many annotators at once.",
             "Assign sides anew for more tasks before acting on a flag.",
         )
     if not assessable.any():
@@ -197,8 +198,8 @@ def _decide(
         return "none"
     if figures["sides_never_swapped"]:
         verdict.say(
-            "Sides were never swapped: every item always stood on the same side, so a preference for a side cannot be told "
-            "from a preference for the items there.",
+            "Sides were never swapped: every item always stood on the same side, so a preference for a side cannot be "
+            "told from a preference for the items there.",
             "Assign sides by chance: `evenhand prepare` writes tasks with recorded coin flips.",
         )
         return "none"
@@ -210,7 +211,8 @@ def _decide(
     if random_sides or method == "flip":
         if not random_sides:
             verdict.say(
-                "Coin flips were asked for explicitly; with sides that were not random their error rate is not controlled."
+                "Coin flips were asked for explicitly; with sides that were not random their error rate is not "
+                "controlled."
             )
             figures["forced"] = True
         return "flip"
@@ -232,7 +234,8 @@ def _sides_are_random(
         verdict.say("The owner states that coins decided the sides.")
         if abs(z) > limit:
             verdict.say(
-                f"The better items do stand on one side more often than chance would have it (z = {z:.2f}); please check."
+                f"The better items do stand on one side more often than chance would have it (z = {z:.2f}); please "
+                "check."
             )
         return True
     if figures["items_under_one_coin"] > 0.5:
@@ -240,7 +243,8 @@ def _sides_are_random(
     harmless = lean * math.sqrt(figures["answers_90th_percentile"]) <= HARMLESS
     if abs(z) > limit and not harmless:
         verdict.say(
-            f"Sides do not look random: the better item stands {'left' if z > 0 else 'right'} too often (z = {z:.2f}, limit {limit}).",
+            f"Sides do not look random: the better item stands {'left' if z > 0 else 'right'} too often (z = {z:.2f}, "
+            f"limit {limit}).",
             "Assign sides by chance for the next tasks: `evenhand prepare` does it and records the coins.",
         )
         return False
@@ -302,8 +306,8 @@ def _paper_if_separable(
     figures["lambda_min"] = round(lowest, 6)
     if lowest < SEPARABLE:
         verdict.say(
-            "Annotator biases cannot be told from item scores in this design (smallest eigenvalue of the projected Gram "
-            f"matrix {lowest:.1e}).",
+            "Annotator biases cannot be told from item scores in this design (smallest eigenvalue of the projected "
+            f"Gram matrix {lowest:.1e}).",
             "Show pairs in both orders, or let several annotators judge the same items on different sides.",
         )
         return "none"

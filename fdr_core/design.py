@@ -49,7 +49,7 @@ def item_solver(laplacian: sp.csr_array, *, ridge: float = 0.0) -> ItemSolver:
 def information_left(sums: Sums, annotators: NDArray[np.int64], solver: ItemSolver) -> Floats:
     """Share of each annotator's information that the item scores do not absorb: ``1 - b_j' K^{-1} b_j / n_j``.
 
-    Beyond ``DENSE_ITEMS`` items K is replaced by its diagonal, which is exact where an annotator's items are not linked.
+    Beyond ``DENSE_ITEMS`` items K is replaced by its diagonal, exact where an annotator's items are not linked.
     """
     B = sums.B[:, annotators]
     if isinstance(solver, SparseItems):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
@@ -97,7 +100,8 @@ def by_annotator(values: Floats, annotator: NDArray[np.int32], n_annotators: int
     known = ~np.isnan(values)
     order = np.argsort(annotator[known], kind="stable")
     owner, ordered = annotator[known][order], values[known][order]
-    reduce = {"min": np.min, "max": np.max, "median": np.median}[how]
+    reductions: dict[str, Callable[[Floats], Any]] = {"min": np.min, "max": np.max, "median": np.median}
+    reduce = reductions[how]
     for part in np.split(np.arange(len(owner)), np.flatnonzero(np.diff(owner)) + 1) if len(owner) else []:
         found[int(owner[part[0]])] = float(reduce(ordered[part]))
     return found

@@ -17,7 +17,7 @@ class Guarantee(str):
         guarantee.kind, guarantee.sentence = kind, sentence
         return guarantee
 
-    def __getnewargs__(self) -> tuple[str, str]:
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str's own is narrower
         """Let copies and pickles keep the parts."""
         return self.kind, self.sentence
 
@@ -35,14 +35,14 @@ def guarantee_of(verdict: Audit, *, cut: str, draws: int, aggregate: str, q: flo
     if draws > 1 and aggregate == "majority":
         return Guarantee(
             "none proven (majority of draws)",
-            f"Each draw aims at {share} false flags on average; an annotator is flagged when most draws select it. That rule "
-            f"has no proof: in simulations its rate of false flags stayed at or below about {share}.{caveat}",
+            f"Each draw aims at {share} false flags on average; an annotator is flagged when most draws select it. "
+            f"That rule has no proof: in simulations its rate of false flags stayed at or below about {share}.{caveat}",
         )
     if cut == "knockoff":
         return Guarantee(
             "modified FDR",
-            f"The modified rate of false flags (false flags divided by flags plus 1/q) is at most {share} on average over many "
-            f"data sets; for short lists the share of false flags itself can be higher.{caveat}",
+            f"The modified rate of false flags (false flags divided by flags plus 1/q) is at most {share} on average "
+            f"over many data sets; for short lists the share of false flags itself can be higher.{caveat}",
         )
     return Guarantee(
         "FDR",

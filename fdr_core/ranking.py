@@ -139,7 +139,7 @@ class _Spread:
         return np.sqrt(np.maximum(variance, 0.0)), low, high
 
     def _covariance(self, members: Ints) -> Floats:
-        """``sigma^2 (L^+ + L^+ B V B' L^+)``, V the covariance of the biases: theta is less certain for the correction."""
+        """``sigma^2 (L^+ + L^+ B V B' L^+)``, V the covariance of the biases: the correction costs certainty."""
         size = len(members)
         L = self._laplacian[members][:, members].toarray()
         pseudo_inverse = np.linalg.inv(L + 1.0 / size) - 1.0 / size

@@ -74,7 +74,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of design section 1: ``pairs`` (left x right counts), ``B = D'A``, ``n_j``, ``D'y``, ``A'y``, ``y'y``, N."""
+    """``pairs`` (left x right counts, hence L), ``B = D'A``, ``n_j``, ``D'y``, ``A'y``, ``y'y`` and N."""
 
     pairs: sp.csr_array
     B: sp.csr_array
@@ -133,12 +133,16 @@ def sum_answers(answers: Answers, n_items: int, n_annotators: int) -> Sums:
     return Sums(
         pairs=sp.coo_array((weight, (left, right)), shape=(n_items, n_items)).tocsr(),
         B=B.tocsr(),
-        counts=np.bincount(annotator, weight, minlength=n_annotators),
-        Dy=np.bincount(left, pull, minlength=n_items) - np.bincount(right, pull, minlength=n_items),
-        Ay=np.bincount(annotator, pull, minlength=n_annotators),
+        counts=_totals(annotator, weight, n_annotators),
+        Dy=_totals(left, pull, n_items) - _totals(right, pull, n_items),
+        Ay=_totals(annotator, pull, n_annotators),
         yy=float(pull @ answers.outcome),
         n=float(weight.sum()),
     )
+
+
+def _totals(code: Ints, value: Floats, size: int) -> Floats:
+    return np.asarray(np.bincount(code, value, minlength=size), dtype=np.float64)
 
 
 class SufficientStatistics:
@@ -219,10 +223,14 @@ class SufficientStatistics:
         return self
 
     def skip(self, left: Hashable, right: Hashable, count: int = 1) -> SufficientStatistics:
-        """Note presentations that were skipped (a negative count takes them back): the audit asks whether sides matter."""
+        """Note skipped presentations (a negative count takes them back); the audit asks whether sides matter."""
         pair = (self._items.setdefault(left, len(self._items)), self._items.setdefault(right, len(self._items)))
         self._skips[pair] = self._skips.get(pair, 0) + count
         return self
+
+    def clear_skips(self) -> None:
+        """Forget all skipped presentations."""
+        self._skips.clear()
 
     def skips(self) -> tuple[Ints, Ints, Floats]:
         """Left item, right item and number of the skipped presentations."""
@@ -239,6 +247,10 @@ class SufficientStatistics:
     def items(self) -> NDArray[np.object_]:
         """Item labels, in order of first appearance."""
         return _labels(self._items)
+
+    def coin_labels(self) -> dict[int, Hashable]:
+        """Labels of the recorded coins by code; own coins have none."""
+        return {code: label for label, code in self._coins.items()}
 
     @property
     def coin_source(self) -> CoinSource:
@@ -284,7 +296,7 @@ class SufficientStatistics:
 
     def _content(self) -> dict[tuple[Any, ...], float]:
         """The multiset of answers by label: what two equal statistics have in common whatever their history."""
-        coin_labels: dict[int, Hashable] = {code: label for label, code in self._coins.items()}
+        coin_labels = self.coin_labels()
         annotators, items = self.annotators, self.items
         content: dict[tuple[Any, ...], float] = {}
         rows = self.answers()
@@ -445,8 +457,8 @@ def _refuse_negative(rows: Answers, weight: Floats, annotators: NDArray[np.objec
     if (weight < 0).any():
         bad = int(np.flatnonzero(weight < 0)[0])
         raise InputError(
-            f"an answer of annotator {annotators[rows.annotator[bad]]!r} with outcome {rows.outcome[bad]:g} was removed "
-            "more often than it was added; remove exactly the answers that were added"
+            f"an answer of annotator {annotators[rows.annotator[bad]]!r} with outcome {rows.outcome[bad]:g} was "
+            "removed more often than it was added; remove exactly the answers that were added"
         )
 
 

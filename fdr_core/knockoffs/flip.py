@@ -30,7 +30,8 @@ class FlipDesign:
     """What all draws have in common: the ridge fit, its residuals, and the judged annotators' rows.
 
     Under the null an annotator's choice of item does not depend on the side it stood on, so turning a coin changes the
-    sign of ``y`` and of the row of D together: ``L`` and ``D'y`` stay, hence theta_hat stays, and residuals change sign.
+    sign of ``y`` and of the row of D together: ``L`` and ``D'y`` stay, hence theta_hat stays, and residuals change
+    sign.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class FixedDesign:
     @property
     def m(self) -> int:
         """Number of judged annotators."""
-        return self.F.shape[1]
+        return int(self.F.shape[1])
 
     def own_problem(self) -> PathProblem:
         """The path of the annotators' own columns, without knockoffs."""
@@ -57,8 +57,8 @@ def fixed_design(sums: Sums, judged: Ints) -> FixedDesign:
     n_items = sums.pairs.shape[0]
     if n_items > DENSE_ITEMS:
         raise DesignError(
-            f"the paper's construction needs a dense factor of the item graph; this design has {n_items} items, the limit "
-            f"is {DENSE_ITEMS}. Use method='flip' where sides were assigned by chance"
+            f"the paper's construction needs a dense factor of the item graph; this design has {n_items} items, the "
+            f"limit is {DENSE_ITEMS}. Use method='flip' where sides were assigned by chance"
         )
     solver = DenseItems(sums.laplacian, 0.0)
     scale = 1.0 / np.sqrt(sums.counts[judged])
@@ -77,8 +77,8 @@ def require_rows(n: int, n_annotators: int, n_items: int) -> None:
     if n < needed:
         raise DesignError(
             f"the paper's construction needs at least 2 x annotators + items = {needed} answers; this design has {n} "
-            f"({n_annotators} annotators, {n_items} items). Collect {needed - n} more answers, or use method='flip' where "
-            "sides were assigned by chance"
+            f"({n_annotators} annotators, {n_items} items). Collect {needed - n} more answers, or use method='flip' "
+            "where sides were assigned by chance"
         )
 
 
@@ -112,7 +112,7 @@ class FixedKnockoffs:
         design = self._design
         g = rng.standard_normal(design.m)
         rest = float(rng.chisquare(design.df - design.m)) if design.df > design.m else 0.0
-        q = np.sqrt(self._rss) * g / np.sqrt(float(g @ g) + rest)
+        q: Floats = np.sqrt(self._rss) * g / np.sqrt(float(g @ g) + rest)
         return -q if design.m and design.c[np.argmax(np.abs(design.c))] < 0 else q
 
     def problem(self, q: Floats) -> PathProblem:
@@ -138,7 +138,7 @@ def _dense_root(F: Floats, s: Floats) -> Callable[[Floats], Floats]:
     """``q -> C'q`` for general s, by an eigendecomposition of ``2S - S Sigma^{-1} S``."""
     V = 2.0 * np.diag(s) - s[:, None] * _solve_sigma(F, np.diag(s))
     values, vectors = np.linalg.eigh((V + V.T) / 2.0)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return lambda q: root @ q
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,8 +37,8 @@ def slack(F: Floats, *, solver: str = "auto") -> Floats:
     lowest = smallest_eigenvalue(F)
     if lowest <= 1e-9:
         raise DesignError(
-            "annotator biases cannot be told from item scores in this design (smallest eigenvalue of the projected Gram "
-            f"matrix {lowest:.1e}, expected above 0); show more pairs in both orders"
+            "annotator biases cannot be told from item scores in this design (smallest eigenvalue of the projected "
+            f"Gram matrix {lowest:.1e}, expected above 0); show more pairs in both orders"
         )
     m = F.shape[1]
     if lowest >= 0.5:
@@ -47,41 +49,51 @@ def slack(F: Floats, *, solver: str = "auto") -> Floats:
     return s if s.sum() >= equal.sum() else equal * (1 - 1e-10)
 
 
-def _coordinate_ascent(F: Floats, *, tolerance: float = 1e-6, max_sweeps: int = 200) -> Floats:
+def _coordinate_ascent(F: Floats, *, tolerance: float = 1e-5, max_sweeps: int = 50) -> Floats:
     """Barrier coordinate ascent (Askari et al. 2021, FANOK) from the interior point s = 0.
 
-    With ``u = 2 / (2 - s)`` the constraint reads ``M = I - sum_j u_j f_j f_j' >= 0`` (n x n). The determinant is linear in
-    one s_j, so a coordinate step is ``s_j = s_max_j - mu``; mu falls geometrically.
+    Maximises ``sum s_j + mu log det(2 Sigma - diag(s))`` for a falling mu. The determinant is linear in one s_j, so a
+    coordinate step is ``s_j = s_max_j - mu``. Each mu is swept until the steps are small against it: a mu that falls
+    faster leaves some s_j stuck at 0.
     """
-    n, m = F.shape
-    s = np.zeros(m)
-    inverse = np.linalg.inv(np.eye(n) - F @ F.T)
-    mu = 0.5
-    for sweep in range(max_sweeps):
-        before = s.sum()
-        for j in range(m):
-            f = F[:, j]
-            u = 2.0 / (2.0 - s[j])
-            Mf = inverse @ f
-            h = float(f @ Mf)
-            h_without = h / (1.0 + u * h)  # f' M_{-j}^{-1} f
-            u_max = 1.0 / max(h_without, 1e-300)
-            s_max = 2.0 - 2.0 / u_max if u_max < 1e12 else 2.0
-            s[j] = min(max(s_max - mu, 0.0), 1.0)
-            change = 2.0 / (2.0 - s[j]) - u
-            if change:
-                inverse += np.outer(Mf, Mf) * (change / (1.0 - change * h))
-        if sweep % 10 == 9:  # rank-one updates drift
-            inverse = np.linalg.inv(np.eye(n) - (F * (2.0 / (2.0 - s))) @ F.T)
-        if mu < tolerance and abs(s.sum() - before) < tolerance * m:
-            break
+    s = np.zeros(F.shape[1])
+    mu = 1.0
+    while mu > tolerance:
+        inverse = _barrier_inverse(F, s)  # afresh for every mu: rank-one updates drift
+        for _ in range(max_sweeps):
+            before = s.copy()
+            _sweep(F, s, inverse, mu)
+            if np.abs(s - before).max() <= 0.05 * mu:
+                break
         mu *= 0.5
     return s
 
 
+def _barrier_inverse(F: Floats, s: Floats) -> Floats:
+    """Inverse of ``M = I - sum_j u_j f_j f_j'`` (n x n), ``u = 2 / (2 - s)``; ``2 Sigma >= diag(s)`` iff ``M >= 0``."""
+    return np.asarray(np.linalg.inv(np.eye(F.shape[0]) - (F * (2.0 / (2.0 - s))) @ F.T), dtype=np.float64)
+
+
+def _sweep(F: Floats, s: Floats, inverse: Floats, mu: float) -> None:
+    """One step for every coordinate, in place."""
+    for j in range(F.shape[1]):
+        f = F[:, j]
+        u = 2.0 / (2.0 - s[j])
+        Mf = inverse @ f
+        h = float(f @ Mf)
+        u_max = (1.0 + u * h) / max(h, 1e-300)  # 1 / (f' M_{-j}^{-1} f)
+        s_max = 2.0 - 2.0 / u_max
+        s[j] = min(max(s_max - mu, 0.0), 1.0)
+        change = 2.0 / (2.0 - s[j]) - u
+        if change:
+            inverse += np.outer(Mf, Mf) * (change / (1.0 - change * h))
+
+
 def _semidefinite_program(F: Floats) -> Floats:
     """The exact reference, for small m."""
-    import cvxpy as cp
+    import cvxpy
+
+    cp: Any = cvxpy  # its stubs do not tell all it has
 
     m = F.shape[1]
     s = cp.Variable(m)
@@ -90,7 +102,7 @@ def _semidefinite_program(F: Floats) -> Floats:
     problem.solve(solver=cp.CLARABEL)
     if s.value is None:
         raise DesignError(f"the semidefinite program for s ended as {problem.status}; use the default solver")
-    return np.clip(np.asarray(s.value, dtype=float), 0.0, 1.0)
+    return np.asarray(np.clip(s.value, 0.0, 1.0), dtype=np.float64)
 
 
 def _shrink_into_cone(F: Floats, s: Floats) -> Floats:

@@ -22,8 +22,8 @@ def iss(
 ) -> Path:
     """Follow ``dp/dt = X'(y - D theta - X gamma)``, p in the subgradient of ``|gamma|_1``.
 
-    Between events gamma is constant: the least-squares solution on the columns with ``|p_i| = 1`` whose signs agree with
-    p. Reference: Osher, Ruan, Xiong, Yao, Yin (2016), Sparse recovery via differential inclusions.
+    Between events gamma is constant: the least-squares solution on the columns with ``|p_i| = 1`` whose signs agree
+    with p. Reference: Osher, Ruan, Xiong, Yao, Yin (2016), Sparse recovery via differential inclusions.
 
     Parameters
     ----------

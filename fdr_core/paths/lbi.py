@@ -90,7 +90,7 @@ class _Iteration:
         problem, entered = self._problem, self._active.columns
         if not len(entered):
             return problem.c.copy()
-        v = problem.c + problem.rows @ self._active.pull(self._gamma)
+        v: Floats = problem.c + problem.rows @ self._active.pull(self._gamma)
         v[entered] -= self._gamma
         if problem.link is not None:
             v[(entered + problem.m) % (2 * problem.m)] -= problem.link[entered % problem.m] * self._gamma

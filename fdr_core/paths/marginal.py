@@ -12,12 +12,12 @@ def marginal(problem: PathProblem, *, races: Races | None = None, record: bool =
     races = races or no_races(problem)
     level = np.abs(problem.c).reshape(problem.lanes, problem.m)
     best = level.max(axis=0)
-    entry = level.copy()
+    lanes = level.copy()
     if races.closes:
         tied = level >= best * (1 - TIE)
         lottery = np.where(tied, races.rng.random(level.shape), -1.0)
-        entry = np.where(lottery == lottery.max(axis=0), level, 0.0)
-    entry = entry.ravel()
+        lanes = np.where(lottery == lottery.max(axis=0), level, 0.0)
+    entry = lanes.ravel()
     times, gamma = np.zeros(0), np.zeros((0, len(entry)))
     if record:
         times = np.sort(1.0 / entry[entry > 0])

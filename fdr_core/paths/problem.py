@@ -109,8 +109,8 @@ class ActiveRows:
 class Path:
     """Where every column entered.
 
-    ``entry`` is the level (``1/t`` or ``lambda``; 0 where the column did not enter before the path ended), ``times`` and
-    ``gamma`` the recorded path (``1/level`` for LASSO), ``stopped_early`` tells that no later entry could matter.
+    ``entry`` is the level (``1/t`` or ``lambda``; 0 where the column did not enter before the path ended), ``times``
+    and ``gamma`` the recorded path (``1/level`` for LASSO), ``stopped_early`` tells that no later entry could matter.
     """
 
     entry: Floats

@@ -1,0 +1,175 @@
+"""Evidence between scheduled runs: one e-process per annotator, O(1) per answer, valid however often it is looked at.
+
+Under the null, given which item was chosen, its side was a fair coin. A bet on "clicks side s with probability p, else
+judges" multiplies the wealth by the likelihood ratio of the side shown; the e-value is the average wealth over a grid
+of p and both sides. The first submission of an answer counts; edits and deletions never change an e-process, and runs
+do not reset it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fdr_core.design import DENSE_ITEMS, item_solver
+from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.selection import e_bh
+from fdr_core.statistics import SufficientStatistics
+
+Floats = NDArray[np.float64]
+
+#: Probabilities of clicking the side that are bet on, for either side.
+BETS = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99])
+_P = np.concatenate([BETS, BETS])
+_SIDE = np.concatenate([np.ones(len(BETS)), -np.ones(len(BETS))])
+
+#: An e-process that ever reached this has an error probability of at most 1/20 (Ville's inequality).
+PERSISTENT_E = 20.0
+#: The consensus is never taken as more certain than this.
+MOST_CERTAIN = 0.95
+
+
+@dataclass(frozen=True)
+class LiveEvidence:
+    """The e-process of one annotator; `update` returns the next state."""
+
+    log_wealth: tuple[float, ...] = (0.0,) * (2 * len(BETS))
+    log_e: float = 0.0
+    sup_log_e: float = 0.0
+    answers: int = 0
+
+    def update(self, outcome: float, p_left: float = 0.5) -> LiveEvidence:
+        """Take one answer.
+
+        Parameters
+        ----------
+        outcome : in [-1, 1]; only the side matters, and ties leave the evidence as it is.
+        p_left : consensus probability of the left item, from answers before this one and under other coins; 1/2 where
+            nothing is known.
+        """
+        if outcome == 0:
+            return LiveEvidence(self.log_wealth, self.log_e, self.sup_log_e, self.answers + 1)
+        side = 1.0 if outcome > 0 else -1.0
+        chosen = float(np.clip(p_left if side > 0 else 1.0 - p_left, 1 - MOST_CERTAIN, MOST_CERTAIN))
+        # 2 (p 1{side = s} + (1 - p) pi) / (p + 2 (1 - p) pi), pi the probability of the chosen item
+        judged = (1.0 - _P) * chosen
+        factor = 2.0 * (_P * (side == _SIDE) + judged) / (_P + 2.0 * judged)
+        log_wealth = np.array(self.log_wealth) + np.log(factor)
+        log_e = float(np.logaddexp.reduce(log_wealth) - np.log(len(log_wealth)))
+        return LiveEvidence(tuple(log_wealth.tolist()), log_e, max(self.sup_log_e, log_e), self.answers + 1)
+
+    @property
+    def e(self) -> float:
+        """Current e-value."""
+        return float(np.exp(min(self.log_e, 700.0)))
+
+    @property
+    def sup_e(self) -> float:
+        """Largest e-value so far."""
+        return float(np.exp(min(self.sup_log_e, 700.0)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """State for storing."""
+        return dict(self.__dict__, log_wealth=list(self.log_wealth))
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> LiveEvidence:
+        """Read a stored state."""
+        return cls(
+            tuple(map(float, state["log_wealth"])),
+            float(state["log_e"]),
+            float(state["sup_log_e"]),
+            int(state["answers"]),
+        )
+
+
+def early_warnings(e_values: Sequence[float] | Floats, q: float) -> NDArray[np.bool_]:
+    """E-BH on the current e-values of all annotators; a warning once given stays, which the caller remembers."""
+    return e_bh(np.asarray(e_values, dtype=float), q)
+
+
+def persists(*, flagged: bool, sup_e: float, warned: bool) -> bool:
+    """Whether a flag of a scheduled run may leave a lasting mark (alert, notification, export)."""
+    return flagged and (sup_e >= PERSISTENT_E or warned)
+
+
+class Consensus:
+    """Probability that the left item is preferred, from one state of the data, without answers under the same coin."""
+
+    def __init__(self, statistics: SufficientStatistics, biases: Mapping[Hashable, float] | None = None) -> None:
+        answers, sums = statistics.answers(), statistics.sums
+        self._items = {label: code for code, label in enumerate(statistics.items)}
+        self._ridge = ridge_for(answers) if len(answers) else 1.0
+        gamma = np.array([(biases or {}).get(label, 0.0) for label in statistics.annotators], dtype=float)
+        adjusted = answers.outcome - gamma[answers.annotator]
+        n = len(self._items)
+        pull = answers.weight * adjusted
+        Dy = np.zeros(n)
+        np.add.at(Dy, answers.left, pull)
+        np.subtract.at(Dy, answers.right, pull)
+        solver = item_solver(sums.laplacian, ridge=self._ridge)
+        self._theta = solver.solve(Dy) if n else np.zeros(0)
+        self._inverse = solver.solve(np.eye(n)) if 0 < n <= DENSE_ITEMS else None
+        self._coins: dict[Hashable, tuple[float, float]] = {}
+        labels = statistics.coin_labels()
+        for left, right, coin, weight, y in zip(
+            answers.left.tolist(), answers.right.tolist(), answers.coin.tolist(), answers.weight, adjusted, strict=True
+        ):
+            label = labels.get(coin)
+            if label is not None:
+                count, total = self._coins.get(label, (0.0, 0.0))
+                self._coins[label] = (count + weight, total + weight * (y if left < right else -y))
+
+    def probability_left(self, left: Hashable, right: Hashable, coin: Hashable = None) -> float:
+        """P(left preferred); 1/2 where nothing is known apart from answers under the same coin."""
+        a, b = self._items.get(left), self._items.get(right)
+        if a is None or b is None:
+            return 0.5
+        gap = float(self._theta[a] - self._theta[b])
+        known = self._coins.get(coin) if coin is not None else None
+        if known is not None:
+            if self._inverse is None:
+                return 0.5
+            count, total = known
+            total = total if a < b else -total
+            h = float(self._inverse[a, a] + self._inverse[b, b] - 2 * self._inverse[a, b])
+            gap = (gap - h * total) / (1.0 - h * count)  # rank-one downdate; h count < 1 thanks to the ridge
+        return float(np.clip((1.0 + gap) / 2.0, 1 - MOST_CERTAIN, MOST_CERTAIN))
+
+
+class LiveCrowd:
+    """The e-processes of a whole crowd, with the warnings given so far."""
+
+    def __init__(self, q: float = 0.1) -> None:
+        self._q = q
+        self._seen: set[tuple[Hashable, Hashable]] = set()
+        self.evidence: dict[Hashable, LiveEvidence] = {}
+        self.warned: set[Hashable] = set()
+
+    def observe(self, annotator: Hashable, outcome: float, p_left: float = 0.5, coin: Hashable = None) -> None:
+        """Take a first submission; a coin that the annotator met before is no news and does not count."""
+        if coin is not None:
+            if (annotator, coin) in self._seen:
+                return
+            self._seen.add((annotator, coin))
+        self.evidence[annotator] = self.evidence.get(annotator, LiveEvidence()).update(outcome, p_left)
+
+    def warn(self) -> set[Hashable]:
+        """Give the early warnings that are due now; return all given so far."""
+        annotators = list(self.evidence)
+        due = early_warnings([self.evidence[a].e for a in annotators], self._q)
+        self.warned |= {a for a, is_due in zip(annotators, due, strict=True) if is_due}
+        return self.warned
+
+    def persistent(self, flagged: Sequence[Hashable]) -> list[Hashable]:
+        """Of the flags of a run, those that persist."""
+        nobody = LiveEvidence()
+        return [
+            a
+            for a in flagged
+            if persists(flagged=True, sup_e=self.evidence.get(a, nobody).sup_e, warned=a in self.warned)
+        ]

@@ -1,0 +1,24 @@
+"""Small seeded designs shared by the tests of the numeric core."""
+
+import numpy as np
+
+from fdr_core.statistics import Answers, sum_answers
+
+
+def crowd(rng, *, n_annotators=20, n_items=8, n_answers=600, n_biased=4, bias=0.6, graded=False):
+    """Answers with own coins, a few annotators leaning to one side."""
+    annotator = rng.integers(n_annotators, size=n_answers)
+    annotator[:n_annotators] = np.arange(n_annotators)
+    left = rng.integers(n_items, size=n_answers)
+    right = (left + rng.integers(1, n_items, size=n_answers)) % n_items
+    theta = rng.normal(size=n_items)
+    latent = 1.5 * (theta[left] - theta[right]) + rng.logistic(size=n_answers)
+    y = np.clip(np.round(latent), -3, 3) / 3 if graded else np.where(latent > 0, 1.0, -1.0)
+    clicks = (annotator < n_biased) & (rng.random(n_answers) < bias)
+    y[clicks] = np.where(annotator[clicks] % 2, 1.0, -1.0)
+    return Answers(annotator, left, right, y, np.arange(n_answers), np.ones(n_answers))
+
+
+def sums_of(answers, n_items=8, n_annotators=20):
+    """All sums of a small table."""
+    return sum_answers(answers, n_items, n_annotators)
