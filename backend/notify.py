@@ -52,6 +52,8 @@ def send_due(store: Store, settings: Settings, session: requests.Session, now: f
     if not settings.alert_webhook_url:
         return SendReport()
     queued = sum(_queue_news(store, project, now) for project in store.list_projects() if project.kind == "comparison")
+    if not store.due_notifications(limit=1):
+        return SendReport(queued)
     # Every round has an owner of its own, so that the lease also spaces out the rounds of one process.
     lease = store.acquire_lease(LEASE, uuid.uuid4().hex, ROUND_SECONDS)
     if lease is None:
@@ -60,7 +62,7 @@ def send_due(store: Store, settings: Settings, session: requests.Session, now: f
     for row in store.due_notifications(limit=FACTS_PER_ROUND):
         due.setdefault(row["project_id"], []).append(row)
     outcomes = [_send(store, settings, session, rows, now) for rows in due.values()]
-    store.renew_lease(lease, PAUSE_SECONDS if outcomes else 0.0)
+    store.renew_lease(lease, PAUSE_SECONDS)
     return SendReport(queued, sum(outcomes), len(outcomes) - sum(outcomes))
 
 
