@@ -1,6 +1,5 @@
 """`evenhand analyze`: judge a file of answers and write the report."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from backend.commands._options import data_options, detection_options
 from backend.offline import exits_2_on_bad_input, load_comparisons, progress_bar
-from backend.offline_report import pseudonymised, report_of
+from backend.report import pseudonymised, render, report_of, write_report
 from fdr_core import detect
 
 MOST_ROWS = 15
@@ -52,7 +51,7 @@ def analyze(
     if pseudonymise:
         report = pseudonymised(report)
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False, indent=1))
+        click.echo(render(report, "report.json"), nl=False)
     else:
         print_summary(report, Console())
     folder = out if out is not None or as_json else Path(f"{file.stem}-report")
@@ -103,9 +102,7 @@ def _number(value: float | None) -> str:
 
 
 def _write(report: Mapping[str, Any], folder: Path, *, is_quiet: bool) -> None:
-    """Write the report's files; the writer is loaded only here, since it brings the page templates along."""
-    from backend.report import write_report
-
+    """Write the report's files and say where they are."""
     for path in write_report(report, folder):
         if not is_quiet:
             click.echo(str(path))

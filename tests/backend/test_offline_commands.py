@@ -13,7 +13,7 @@ from backend.commands.prepare import prepare
 from backend.commands.selftest import selftest
 from backend.commands.simulate import simulate
 from backend.offline import load_comparisons
-from backend.offline_report import plain, pseudonymised
+from backend.report.document import plain, pseudonymised
 from backend.selftest import selftest as run_selftest
 from fdr_core import Comparisons, DesignError, InputError, detect
 from fdr_core.simulate import small_team

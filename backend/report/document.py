@@ -1,0 +1,189 @@
+"""What a report says, as plain values: of an analysed file, or of a stored run."""
+
+import hashlib
+import math
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backend.domain import Run
+from backend.errors import NotFoundError
+from backend.report.words import verdict_words
+from backend.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fdr_core import Comparisons, Detection
+
+SCHEMA_VERSION = 1
+ANNOTATOR_KEYS = (
+    "annotator", "name", "comparisons", "left", "right", "ties", "bias", "bias_low", "bias_high", "entry",
+    "draw_share", "p_value", "match_ratio", "verdict", "flagged", "more_needed", "first_seen", "last_seen",
+    "median_lead_time", "longest_run", "persistent", "warned", "sup_e",
+)  # fmt: skip
+ITEM_KEYS = (
+    "item", "label", "score", "se", "rank", "rank_low", "rank_high", "raw_score", "raw_rank", "component",
+)  # fmt: skip
+CHANGE_KEYS = ("above", "below", "raw_difference", "difference")
+DATA_KEYS = (
+    "source", "run", "finished_at", "sha256", "answers", "annotators", "items", "ties", "coins", "coin_source",
+    "excluded", "first_answer", "last_answer",
+)  # fmt: skip
+# What could tell who an annotator is, besides the id.
+TELLING_KEYS = frozenset({"name", "first_seen", "last_seen"})
+MOST_CHANGES = 10_000
+
+
+def report_of(detection: "Detection", comparisons: "Comparisons", *, source: Path) -> dict[str, Any]:
+    """The report of an analysed file; the same file and options give the same report."""
+    return _document(
+        data=_file_data(comparisons, source),
+        parameters=plain(detection.parameters),
+        audit={
+            "construction": detection.audit.construction,
+            "reasons": list(detection.audit.reasons),
+            "remedies": list(detection.audit.remedies),
+            "figures": plain(detection.audit.figures),
+        },
+        guarantee={
+            "kind": detection.guarantee.kind,
+            "sentence": detection.guarantee.sentence,
+            "smallest_list": int(detection.smallest_list),
+        },
+        annotators=_rows(detection.annotators),
+        ranking=_rows(detection.ranking),
+        order_changes=_rows(detection.order_changes),
+        versions=versions(),
+    )
+
+
+def report_of_run(store: Store, run: Run) -> dict[str, Any]:
+    """The report of a finished run; all times are the run's, so that copies made later are the same."""
+    if run.status != "done":
+        raise NotFoundError(f"run {run.id} is {run.status}; only finished runs have a report")
+    people = store.list_annotators(run.project_id)
+    labels = store.item_labels(run.project_id)
+    annotators = [
+        {**row, "name": people[row["annotator"]].name if row["annotator"] in people else None}
+        for row in store.all_annotators(run.id)
+    ]
+    summary, audit = run.summary or {}, run.audit or {}
+    kind, _, sentence = (run.guarantee or "").partition(": ")
+    return _document(
+        data=_run_data(store, run),
+        parameters=plain(summary.get("parameters") or run.config or {}),
+        audit={
+            "construction": audit.get("construction", "none"),
+            "reasons": list(audit.get("reasons", ())),
+            "remedies": list(audit.get("remedies", ())),
+            "figures": plain(audit.get("figures", {})),
+        },
+        guarantee={"kind": kind, "sentence": sentence, "smallest_list": summary.get("smallest_list")},
+        annotators=annotators,
+        ranking=[{**row, "label": labels.get(row["item"])} for row in store.all_items(run.id)],
+        order_changes=store.order_changes(run.id, limit=MOST_CHANGES),
+        versions=plain(run.versions or {}),
+    )
+
+
+def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Number the annotators in the order of the table, and leave out what could tell who or what they are.
+
+    Names, the times at which each was seen, and the name of the source go; a copy is returned.
+    """
+    annotators = [
+        {**row, **dict.fromkeys(TELLING_KEYS & row.keys()), "annotator": f"annotator {number}"}
+        for number, row in enumerate(report["annotators"], start=1)
+    ]
+    return {**report, "annotators": annotators, "data": {**report["data"], "source": None}}
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything the figures depend on."""
+    packages = {name: metadata.version(name) for name in ("evenhand", "numpy", "pandas", "scipy")}
+    return {**packages, "python": platform.python_version()}
+
+
+def plain(value: Any) -> Any:
+    """Turn numpy's values into Python's, and what is no finite number into None."""
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(inner) for inner in value]
+    return str(value)
+
+
+def _document(
+    *,
+    annotators: Iterable[Mapping[str, Any]],
+    ranking: Iterable[Mapping[str, Any]],
+    order_changes: Iterable[Mapping[str, Any]],
+    **parts: Any,
+) -> dict[str, Any]:
+    """Put the parts together in their fixed order, every row with every key."""
+    rows = {
+        "annotators": [{**_only(row, ANNOTATOR_KEYS), "verdict": verdict_words(row["verdict"])} for row in annotators],
+        "ranking": [_only(row, ITEM_KEYS) for row in ranking],
+        "order_changes": [_only(row, CHANGE_KEYS) for row in order_changes],
+    }
+    order = ("data", "parameters", "audit", "guarantee", "annotators", "ranking", "order_changes", "versions")
+    return {"schema_version": SCHEMA_VERSION, **{name: {**parts, **rows}[name] for name in order}}
+
+
+def _only(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """A row's values under these keys, None where it has none."""
+    return {key: plain(row.get(key)) for key in keys}
+
+
+def _rows(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """A table as one mapping per row."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _file_data(comparisons: "Comparisons", source: Path) -> dict[str, Any]:
+    """Describe the answers, and name the file by its content."""
+    known = [moment for moment in plain(comparisons.time) or () if moment is not None]
+    facts = {
+        "source": source.name,
+        "sha256": _sha256(source),
+        "answers": len(comparisons),
+        "annotators": comparisons.n_annotators,
+        "items": comparisons.n_items,
+        "ties": int((comparisons.outcome == 0).sum()),
+        "coins": int(comparisons.coin.max()) + 1,
+        "coin_source": comparisons.coin_source,
+        "excluded": comparisons.excluded,
+        "first_answer": min(known, default=None),
+        "last_answer": max(known, default=None),
+    }
+    return _only(facts, DATA_KEYS)
+
+
+def _run_data(store: Store, run: Run) -> dict[str, Any]:
+    """Describe the answers a run saw: as it recorded them, else from its audit."""
+    figures = (run.audit or {}).get("figures") or {}
+    known = {key: figures.get(key) for key in ("answers", "annotators", "items", "coins", "coin_source", "excluded")}
+    facts = {
+        **known,
+        **((run.summary or {}).get("data") or {}),
+        "source": store.get_project(run.project_id).title,
+        "run": run.id,
+        "finished_at": run.finished_at,
+        "sha256": run.data_hash,
+    }
+    return _only({**facts, "excluded": facts.get("excluded") or {}}, DATA_KEYS)
+
+
+def _sha256(path: Path) -> str:
+    """Hash a file in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
