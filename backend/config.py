@@ -31,8 +31,8 @@ class ProjectConfig(BaseModel):
     item_left: FieldName | None = Field(None, description="Task data field that names the left item.")
     item_right: FieldName | None = Field(None, description="Task data field that names the right item.")
     coin: FieldName | None = Field(None, description="Task data field with the id of the coin that placed the sides.")
-    sides: Literal["audit", "random"] = Field(
-        "audit", description="'audit': test whether sides were random; 'random': the owner states that they were."
+    sides: Literal["audit", "random", "not random"] = Field(
+        "audit", description="'audit': test whether sides were random; 'random' or 'not random': the owner's statement."
     )
     stratum: FieldName | None = Field(None, description="Task data field with the prompt or stratum.")
     outcomes: dict[str, Annotated[float, Field(ge=-1, le=1)]] | None = Field(

@@ -14,11 +14,11 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from backend.label_config import PREPARED_COIN as COIN
 from fdr_core import ConfigurationError, InputError
 from fdr_core.label_studio_export import paired_names
 from fdr_core.loaders import reading
 
-COIN = "evenhand_coin"
 MOST_PAIRS = 100_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE = re.compile(r"^\S+\.(?:png|jpe?g|gif|webp|svg|bmp)(?:\?\S*)?$", re.IGNORECASE)

@@ -1,0 +1,44 @@
+"""When a project is due: pure decisions on what is stored, so that every replica decides alike."""
+
+from backend.config import ProjectConfig
+from backend.domain import Project, Run
+
+#: A burst of answers is waited out for this long, but never longer than MAX_WAIT after the first reason for a run.
+QUIET_SECONDS = 2.0
+MAX_WAIT_SECONDS = 30.0
+#: Between the end of one scheduled run and the start of the next.
+MIN_GAP_SECONDS = 5.0
+#: After a failed run: trying again at once would most likely fail again.
+GAP_AFTER_FAILURE_SECONDS = 300.0
+
+
+def run_is_due(project: Project, newest: Run | None, new_answers: int, now: float) -> bool:
+    """Whether a scheduled run should be requested for a project that changed since its last finished run."""
+    if newest is not None and newest.status in ("queued", "running"):
+        return False
+    config = ProjectConfig.model_validate(project.config)
+    since = now - ((newest.finished_at or newest.requested_at) if newest is not None else project.created_at)
+    enough = config.every_answers is not None and new_answers >= config.every_answers
+    long_ago = config.every_minutes is not None and since >= 60.0 * config.every_minutes
+    failed = newest is not None and newest.status == "failed"
+    gap = GAP_AFTER_FAILURE_SECONDS if failed else MIN_GAP_SECONDS
+    if not (enough or long_ago) or (newest is not None and since < gap):
+        return False
+    quiet = now - (project.last_event_at or 0.0)
+    return quiet >= QUIET_SECONDS or since >= MAX_WAIT_SECONDS
+
+
+def pull_is_due(project: Project, reconcile_minutes: float, now: float) -> bool:
+    """Whether a project should be read from Label Studio again."""
+    if project.kind == "demo" or project.deleted_at is not None:
+        return False
+    if project.last_pull_at is None or project.full_pull_needed:
+        return True
+    return reconcile_minutes > 0 and now - project.last_pull_at >= 60.0 * reconcile_minutes
+
+
+def has_news(project: Project, last_done: Run | None) -> bool:
+    """Whether answers or settings changed since the last finished run."""
+    if last_done is None:
+        return True
+    return project.seq != last_done.seq or dict(project.config) != dict(last_done.config or {})
