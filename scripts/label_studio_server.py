@@ -71,6 +71,7 @@ class Person:
     password: str
     id: int = 0
     session: requests.Session = field(default_factory=requests.Session, repr=False)
+    _access_token: str = field(default="", repr=False)
 
     def call(self, method: str, path: str, *, json: Any = None, ok: Sequence[int] = (200, 201, 204)) -> Any:
         """Call the API as this person and return the decoded answer; a refused call raises."""
@@ -107,8 +108,10 @@ class Person:
             raise LabelStudioServerError(f"POST {path} answered {answer.status_code} instead of a redirect")
 
     def personal_access_token(self) -> str:
-        """Make a personal access token of this person."""
-        return str(self.call("POST", "/api/token/")["token"])
+        """This person's personal access token; Label Studio hands out one, and shows it only once."""
+        if not self._access_token:
+            self._access_token = str(self.call("POST", "/api/token/")["token"])
+        return self._access_token
 
     def annotate(self, task: int, side: str, *, lead_time: float = 4.0) -> dict[str, Any]:
         """Submit one choice of side and return the annotation."""
@@ -185,7 +188,7 @@ class LabelStudioServer:
         return ADMIN_TOKEN
 
     def personal_access_token(self) -> str:
-        """Make a personal access token of the administrator."""
+        """The administrator's personal access token."""
         return self.admin.personal_access_token()
 
     def add_person(self, email: str, password: str = "Ann0tator-pass!") -> Person:

@@ -14,7 +14,7 @@ KINDS: tuple[Kind, ...] = ("comparison", "alerts")
 @click.option("--full", is_flag=True, help="Read everything, not only what changed.")
 @says_what_is_wrong
 def sync(project: int | None, full: bool) -> None:
-    """Pull the Label Studio project with the id PROJECT, or all connected ones, and say what was repaired."""
+    """Pull PROJECT (the id that `evenhand status` shows), or all connected ones, and say what was repaired."""
     with open_service() as service:
         client = service.need_client()
         chosen = _chosen(service, project)
@@ -35,5 +35,4 @@ def _chosen(service: Service, project: int | None) -> list[Project]:
     mine = [p for p in service.store.list_projects(kinds=KINDS) if p.ls_url == service.settings.label_studio_url]
     if project is None:
         return mine
-    asked = {p.id for p in mine if p.ls_project_id == project}
-    return [p for p in mine if p.id in asked or p.alerts_for in asked]
+    return [p for p in mine if project in (p.id, p.alerts_for)]
