@@ -7,7 +7,7 @@ Notation (design matrices are never built): ``D`` has one row per answer with +1
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -274,7 +274,7 @@ class SufficientStatistics:
         _ = self.sums  # the sums must have seen every chunk before the chunks are merged
         if len(self._chunks) != 1 or self._needs_compaction:
             merged = Answers.concatenate(self._chunks) if self._chunks else Answers.empty()
-            self._chunks = [_compact(merged, self.annotators) if self._needs_compaction else merged]
+            self._chunks = [_compact(merged, self.annotators, self._coins) if self._needs_compaction else merged]
             self._folded = 1
             self._needs_compaction = False
         return self._chunks[0]
@@ -411,9 +411,11 @@ class SufficientStatistics:
         return coin
 
 
-def _compact(rows: Answers, annotators: NDArray[np.object_]) -> Answers:
+def _compact(rows: Answers, annotators: NDArray[np.object_], coins: Mapping[Hashable, int]) -> Answers:
     """Sum rows of equal content and drop what was taken back."""
-    rows = _cancel_own(rows, annotators)
+    if (rows.coin == OWN_COIN).any():
+        recorded = np.isin(rows.coin, np.fromiter(coins.values(), dtype=np.int64, count=len(coins)))
+        rows = Answers.concatenate([rows.take(recorded), _cancel_own(rows.take(~recorded), annotators)])
     order = np.lexsort((rows.outcome, rows.right, rows.left, rows.coin, rows.annotator))
     rows = rows.take(order)
     if not len(rows):
@@ -436,9 +438,6 @@ def _compact(rows: Answers, annotators: NDArray[np.object_]) -> Answers:
 
 def _cancel_own(rows: Answers, annotators: NDArray[np.object_]) -> Answers:
     """Match removals of answers that had a coin of their own (no id) with the latest equal answer."""
-    taken = rows.coin == OWN_COIN
-    if not taken.any():
-        return rows
     order = np.lexsort((-rows.coin, rows.outcome, rows.right, rows.left, rows.annotator))
     rows = rows.take(order)
     content = np.stack([rows.annotator, rows.left, rows.right, (rows.outcome + 0.0).view(np.int64)])

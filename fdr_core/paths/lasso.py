@@ -50,7 +50,7 @@ class _Homotopy:
         self._entry = np.zeros(size)
         self._support = Support(problem)
         self._signs = np.zeros(0)
-        self._barred = -1  # the column dropped at the current knot
+        self._barred: list[int] = []  # columns dropped at the current knot
         self._dependent = np.zeros(size, dtype=bool)
         self._times: list[float] = []
         self._gammas: list[Floats] = []
@@ -63,8 +63,9 @@ class _Homotopy:
         gamma, slope = self._coefficients()
         drop_at, dropped = self._next_drop(gamma, slope)
         join_at, joining, signs = self._next_join(gamma, slope)
-        self._barred = -1
         level = max(drop_at, join_at, stop_at)
+        if level < self.lam:
+            self._barred = []
         self.lam = level
         if self._record:
             self._times.append(1.0 / level)
@@ -72,7 +73,7 @@ class _Homotopy:
         if level == stop_at and max(drop_at, join_at) < stop_at:
             return False
         if drop_at >= join_at:
-            self._barred = int(self._support.columns[dropped])
+            self._barred.append(int(self._support.columns[dropped]))
             self._support.remove(dropped)
             self._signs = np.delete(self._signs, dropped)
             self._dependent[:] = False
@@ -90,10 +91,11 @@ class _Homotopy:
         return inverse @ (self._problem.c[self._support.columns] - self.lam * self._signs), inverse @ self._signs
 
     def _next_drop(self, gamma: Floats, slope: Floats) -> tuple[float, int]:
-        shrinking = np.flatnonzero((slope * self._signs < 0) & (gamma * self._signs > 0))
+        """Where a coefficient reaches zero: at once for a tied column whose direction has the wrong sign."""
+        shrinking = np.flatnonzero(slope * self._signs < -1e-12)
         if not len(shrinking):
             return -np.inf, -1
-        fall = -gamma[shrinking] / slope[shrinking]
+        fall = np.maximum(-gamma[shrinking] / slope[shrinking], 0.0)
         nearest = int(np.argmin(fall))
         return self.lam - float(fall[nearest]), int(shrinking[nearest])
 
@@ -104,14 +106,13 @@ class _Homotopy:
         a = self._problem.c - self._problem.velocity(full_slope)
         free = self._races.is_open & ~self._dependent
         free[self._support.columns] = False
-        if self._barred >= 0:
-            free[self._barred] = False
         candidates = np.flatnonzero(free)
         if not len(candidates):
             return -np.inf, candidates, np.zeros(0)
         r, a = np.clip(r[candidates], -self.lam, self.lam), a[candidates]
-        upper = _fall(self.lam - r, 1.0 - a)
-        lower = _fall(self.lam + r, 1.0 + a)
+        just_dropped = np.isin(candidates, self._barred)  # they move inward and can only join from the other side
+        upper = np.where(just_dropped & (r > 0), np.inf, _fall(self.lam - r, 1.0 - a))
+        lower = np.where(just_dropped & (r < 0), np.inf, _fall(self.lam + r, 1.0 + a))
         fall = np.minimum(upper, lower)
         join_at = self.lam - float(fall.min())
         tied = self.lam - fall >= join_at * (1 - TIE) if join_at > 0 else fall == fall.min()

@@ -68,6 +68,9 @@ class _Iteration:
         step = dt
         if not len(entered) or np.abs(v[entered]).max() <= settled:
             step = max(dt, self._time_to_next_entry(v))
+        if np.isinf(step):  # nobody will ever enter any more
+            self.t = np.inf
+            return
         before = self._w[entered] + dt * v[entered]  # entered columns relax by one step, however far the others jump
         w = self._w + step * v
         w[entered] = before

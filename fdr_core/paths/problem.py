@@ -127,7 +127,7 @@ class Races:
     With ``close`` a decided race takes the annotator's other columns out of the path, so that at most one column of an
     annotator is ever active; columns are treated alike, which is all that the validity of coin flips needs. Ties
     (relative 1e-9) are drawn uniformly. ``limit`` is the exact early stop: once more than that many races were lost,
-    no later threshold can pass.
+    no later threshold can pass; without a limit the path is followed to its end.
     """
 
     def __init__(self, problem: PathProblem, *, close: bool, limit: float, rng: np.random.Generator) -> None:
@@ -142,6 +142,8 @@ class Races:
     @property
     def over(self) -> bool:
         """Whether every race is decided or no later entry can change the selection."""
+        if np.isinf(self._limit):
+            return False
         return self._losses > self._limit or bool(self._decided.all())
 
     def enter(self, columns: Ints, levels: Floats) -> NDArray[np.bool_]:
