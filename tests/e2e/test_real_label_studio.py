@@ -150,6 +150,12 @@ def predictions(label_studio: LabelStudioServer, project: int) -> list[Json]:
     return found
 
 
+def task_states(label_studio: LabelStudioServer, project: int) -> dict[int, bool]:
+    """Whether Label Studio regards each task as completed."""
+    path = f"/api/tasks?project={project}&fields=task_only&include=id,is_labeled&page_size=1000"
+    return {task["id"]: task["is_labeled"] for task in label_studio.admin.call("GET", path)["tasks"]}
+
+
 def alert_cards(label_studio: LabelStudioServer, title: str) -> dict[str, Json]:
     """Cards by annotator, from the alerts project as Label Studio shows it."""
     listed = label_studio.admin.call("GET", "/api/projects/?page_size=100")["results"]
@@ -194,7 +200,7 @@ def test_simulated_crowd_is_flagged_published_and_decided(
     shown = wait_for(
         "predictions", lambda: found if len(found := predictions(label_studio, project)) == 420 else [], 60
     )
-    completed = {task["id"]: task["is_labeled"] for task in label_studio.export(project)}
+    completed = task_states(label_studio, project)
     assert sum(completed.values()) == 400
     for entry in shown:
         assert bool(entry["result"]) <= completed[entry["task"]]
