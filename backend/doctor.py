@@ -69,7 +69,7 @@ def _database(store: Store) -> Finding:
 
 def _own_address(settings: Settings) -> Finding:
     url = service_url(settings)
-    if settings.public_url:
+    if settings.backend_url or settings.public_url:
         return Finding("our address", True, url)
     fix = "set EVENHAND_PUBLIC_URL to the address at which Label Studio and people reach this service"
     ok = is_loopback(settings.host)

@@ -260,6 +260,7 @@ def user_names(client: LabelStudioClient) -> dict[str, tuple[str | None, str | N
 def _pull_decisions(store: Store, client: LabelStudioClient, project: Project, started: float) -> PullReport:
     """Read reviewers' answers on the alert cards; cards are few, so all are read each time."""
     people = user_names(client)
+    store.name_annotators(project.id, people, insert=True)
     tasks = annotations = recorded = 0
     for page in client.tasks(project.ls_project_id):
         for task in page:

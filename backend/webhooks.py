@@ -8,7 +8,7 @@ SECRET_HEADER = "X-Evenhand-Secret"  # noqa: S105 - the header's name
 
 def service_url(settings: Settings) -> str:
     """The address at which Label Studio reaches this service."""
-    return settings.public_url or f"http://{settings.host}:{settings.port}"
+    return settings.backend_url or settings.public_url or f"http://{settings.host}:{settings.port}"
 
 
 def ensure_webhook(client: LabelStudioClient, ls_project_id: int, settings: Settings) -> bool:

@@ -10,6 +10,7 @@ from backend.protocol import ALERT_ANNOTATOR
 from backend.pseudonyms import pseudonym
 from backend.publish.cards import LABEL_CONFIG, Card, card_data
 from backend.publish.context import Context, content_hash
+from backend.reconcile import user_names
 from backend.reviews import PSEUDONYM_KEY
 from backend.webhooks import ensure_webhook
 
@@ -34,6 +35,8 @@ def publish_alerts(context: Context) -> None:
         return
     with context.attempt(CHANNEL, fingerprint):
         target = _ensure_project(context, known)
+        # An event brings only the reviewer's id; the name has to be here before it comes.
+        context.store.name_annotators(target.id, user_names(context.client), insert=True)
         if context.settings is not None:
             ensure_webhook(context.client, target.ls_project_id, context.settings)
         _write(context, target, cards)

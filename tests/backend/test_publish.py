@@ -316,6 +316,7 @@ def test_decision_by_event_and_by_pull_is_recorded_once(world: World) -> None:
     assert record_review(world.store, world.alerts(), annotation, card)
     assert not record_review(world.store, world.alerts(), annotation, card)
     assert pull_project(world.store, world.client, world.alerts(), full=False).decisions == 0
+    assert world.store.current_decisions(world.project.id)["2"].author == "bob@example.com"
 
 
 def test_changed_mind_is_a_second_decision(world: World) -> None:
