@@ -34,7 +34,8 @@ PER_WAVE = 50
 # Most answers of a wave come in with an import, as from another tool; these few are clicked one by one, and each of
 # them sends its event at once.
 CLICKED = 3
-SETTLE_SECONDS = 120.0
+SETTLE_SECONDS = 180.0
+IMPORT_ATTEMPTS = 10
 
 
 def say(text: str) -> None:
@@ -111,7 +112,7 @@ def wait_until_healthy(process: subprocess.Popen[bytes], url: str, log: Path) ->
         try:
             if requests.get(url + "/health", timeout=2).ok:
                 return
-        except requests.ConnectionError:
+        except requests.RequestException:
             time.sleep(0.2)
     raise RuntimeError(f"Evenhand did not start:\n{log.read_text()[-3000:]}")
 
@@ -138,7 +139,7 @@ def sign_up(label_studio: LabelStudioServer, crowd: Crowd) -> list[Person]:
 def answer_wave(label_studio: LabelStudioServer, project: int, wave: Sequence[Task], people: Sequence[Person]) -> None:
     """Let the crowd answer one batch of tasks: the last few by single clicks, the rest by an import."""
     accounts = [person.id for person in people]
-    label_studio.import_tasks(project, [task.imported(accounts) for task in wave[:-CLICKED]])
+    import_answered(label_studio, project, [task.imported(accounts) for task in wave[:-CLICKED]])
     clicked = label_studio.import_tasks(project, [{"data": task.data()} for task in wave[-CLICKED:]])
     clicks = [
         (task_id, answer) for task_id, task in zip(clicked, wave[-CLICKED:], strict=True) for answer in task.answers
@@ -150,6 +151,23 @@ def answer_wave(label_studio: LabelStudioServer, project: int, wave: Sequence[Ta
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(click, clicks))
+
+
+def import_answered(label_studio: LabelStudioServer, project: int, tasks: Sequence[dict[str, Any]]) -> None:
+    """Import tasks with their answers, and again if Label Studio kept the tasks only.
+
+    On SQLite it tries again when its database is locked, but by then has taken the answers out of the request.
+    """
+    expected = sum(len(task["annotations"]) for task in tasks)
+    for _ in range(IMPORT_ATTEMPTS):
+        answer = label_studio.admin.call(
+            "POST", f"/api/projects/{project}/import?return_task_ids=true", json=list(tasks)
+        )
+        if answer["annotation_count"] == expected:
+            return
+        chosen = {"selectedItems": {"all": False, "included": answer["task_ids"]}}
+        label_studio.admin.call("POST", f"/api/dm/actions?id=delete_tasks&project={project}", json=chosen)
+    raise RuntimeError(f"Label Studio stored tasks without their answers {IMPORT_ATTEMPTS} times in a row")
 
 
 class Watch:
