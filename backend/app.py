@@ -7,10 +7,13 @@ import re
 import secrets
 import time
 from datetime import timedelta
+from functools import partial
 
 from flask import Flask, g, request
 from werkzeug.wrappers import Response
 
+from backend import ingest
+from backend.combine import Combiner
 from backend.logs import configure_logging, request_id
 from backend.settings import Settings
 from backend.store import Store, open_store
@@ -50,7 +53,8 @@ def create_app(settings: Settings, store: Store | None = None) -> Flask:
         PERMANENT_SESSION_LIFETIME=timedelta(hours=12),
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    app.extensions[KEY] = Services(settings, store)
+    events = Combiner(partial(ingest.handle_events, store, settings))
+    app.extensions[KEY] = Services(settings, store, events)
     app.before_request(_begin)
     metrics.init_app(app, store)
     auth.init_app(app)

@@ -91,7 +91,7 @@ class Batch:
     deleted_annotations: Sequence[int] = ()
     deleted_tasks: Sequence[int] = ()
     as_of: int | None = None
-    event: str | None = None
+    events: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ logconfig_dict = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"level": _settings.log_level, "handlers": ["console"]},
     "loggers": {
+        "alembic": {"level": "WARNING"},
         "gunicorn.error": {"level": "INFO", "handlers": [], "propagate": True},
         "gunicorn.access": {"level": "WARNING", "handlers": [], "propagate": True},
     },

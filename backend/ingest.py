@@ -1,7 +1,9 @@
 """What /setup and /webhook do: read, upsert, answer; everything else happens later in the worker."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from backend import protocol
@@ -17,6 +19,14 @@ from backend.store.projects import MAX_FIELDS
 
 NO_VERSION = "evenhand-0"
 SKEW_SECONDS = 600.0
+DATA_EVENTS = frozenset(
+    (
+        *protocol.ANNOTATION_EVENTS,
+        *protocol.ANNOTATION_DELETIONS,
+        *protocol.TASK_EVENTS,
+        *protocol.TASK_DELETIONS,
+    )
+)
 
 
 def handle_setup(store: Store, settings: Settings, setup: Setup) -> str:
@@ -37,25 +47,69 @@ def handle_setup(store: Store, settings: Settings, setup: Setup) -> str:
 
 def handle_event(store: Store, settings: Settings, event: Event) -> dict[str, Any]:
     """Apply one webhook event; idempotent, whatever the order."""
+    return handle_events(store, settings, [event])[0]
+
+
+def handle_events(store: Store, settings: Settings, events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Apply several events; those about one project's answers share a transaction."""
+    answers: list[dict[str, Any]] = [{} for _ in events]
+    groups: dict[ProjectRef, list[int]] = {}
+    for index, event in enumerate(events):
+        if event.action in DATA_EVENTS:
+            groups.setdefault(event.project.ref, []).append(index)
+        else:
+            answers[index] = _handle_other(store, settings, event)
+    for indices in groups.values():
+        members = [events[index] for index in indices]
+        for index, answer in zip(indices, _handle_data(store, settings, members), strict=True):
+            answers[index] = answer
+    return answers
+
+
+def _handle_other(store: Store, settings: Settings, event: Event) -> dict[str, Any]:
+    """Apply an event about a project itself, or one we do not know."""
     project = _project_of(store, settings, event)
     kind = event_kind(event.action)
     if kind == "OTHER":
         store.count_event(kind, "ignored")
         return {"ok": True, "project": project.id, "ignored": event.action[:60]}
+    store.apply(project.id, Batch(events=(kind,)))
     if event.action == "PROJECT_DELETED":
         store.mark_deleted(project.id)
     if project.kind == "alerts":
-        return _take_reviews(store, project, event)
+        return {"ok": True, "project": project.id}
     if event.action == protocol.TRAINING:
-        store.apply(project.id, Batch(event=kind))
         return {"ok": True, "project": project.id, "run": store.request_run(project.id, "start_training").id}
-    if event.action in protocol.PROJECT_EVENTS:
-        check_project(store, project)
-    batch = build_batch(store, project, event.annotations, event.tasks)
-    batch = replace(batch, deleted_annotations=event.deleted_annotations, deleted_tasks=event.deleted_tasks, event=kind)
-    applied = store.apply(project.id, batch)
+    check_project(store, project)
+    return {"ok": True, "project": project.id}
+
+
+def _handle_data(store: Store, settings: Settings, events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Apply events about one project's annotations and tasks in one transaction."""
+    for event in events:
+        project = _project_of(store, settings, event)
+    if project.kind == "alerts":
+        return [_take_reviews(store, project, event) for event in events]
+    annotations = [raw for event in events for raw in event.annotations]
+    batch = build_batch(store, project, annotations, [raw for event in events for raw in event.tasks])
+    batch = replace(
+        batch,
+        deleted_annotations=[key for event in events for key in event.deleted_annotations],
+        deleted_tasks=[key for event in events for key in event.deleted_tasks],
+        events=tuple(event_kind(event.action) for event in events),
+    )
+    store.apply(project.id, batch)
     _report_unreadable(store, project, batch.comparisons)
-    return {"ok": True, "project": project.id, "changed": applied.changed, "unreadable": applied.unreadable}
+    unreadable = {row.annotation_id for row in batch.comparisons if row.status == "unreadable"}
+    return [
+        {
+            "ok": True,
+            "project": project.id,
+            "annotations": len(event.annotations) + len(event.deleted_annotations),
+            "unreadable": sum(raw.get("id") in unreadable for raw in event.annotations),
+        }
+        for event in events
+    ]
 
 
 def build_batch(
@@ -69,23 +123,26 @@ def build_batch(
     """Read raw annotations and tasks under the project's settings; tasks not given are looked up."""
     project = _note_fields(store, project, tasks)
     reading = reading_of(project)
-    known = {task.task_id: task for task in (protocol.read_task(raw, reading) for raw in tasks)}
+    read = [protocol.read_task(raw, reading) for raw in tasks]
+    known = {task.task_id: task for task in sorted(read, key=lambda task: task.updated_at)}
     wanted = {raw.get("task") for raw in annotations}
     missing = [key for key in wanted if isinstance(key, int) and 0 < key <= protocol.MAX_ID and key not in known]
     stored = store.get_tasks(project.id, missing) if missing else {}
     lookup: dict[Any, Task] = {**stored, **known}
-    lone = next(iter(known.values())) if len(known) == 1 else None
-    rows = [
-        protocol.read_comparison(raw, lookup.get(raw.get("task")) if raw.get("task") is not None else lone, reading)
-        for raw in annotations
-    ]
-    return Batch(comparisons=rows, tasks=list(known.values()), as_of=as_of)
+    rows = [protocol.read_comparison(raw, lookup.get(raw.get("task")), reading) for raw in annotations]
+    return Batch(comparisons=rows, tasks=read, as_of=as_of)
 
 
 def reading_of(project: Project) -> Reading | None:
     """How the project's annotations are read, None if its settings do not fit its label config."""
+    return _reading(json.dumps(project.config, sort_keys=True), project.label_config, project.task_fields)
+
+
+@lru_cache(maxsize=256)
+def _reading(config: str, label_config: str, task_fields: tuple[str, ...]) -> Reading | None:
+    """The reading of one state of a project; every event needs it and it hardly ever changes."""
     try:
-        return resolve(ProjectConfig.model_validate(project.config), project.label_config, project.task_fields)
+        return resolve(ProjectConfig.model_validate_json(config), label_config, task_fields)
     except ConfigurationError:
         return None
 
@@ -218,5 +275,5 @@ def _take_reviews(store: Store, project: Project, event: Event) -> dict[str, Any
         record_review(store, project, annotation, tasks.get(annotation.get("task"), lone))
         for annotation in event.annotations
     )
-    store.apply(project.id, Batch(event=event_kind(event.action)))
+    store.apply(project.id, Batch(events=(event_kind(event.action),)))
     return {"ok": True, "project": project.id, "decisions": taken}

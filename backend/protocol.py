@@ -130,6 +130,8 @@ def read_event(body: Any) -> Event:
         if not annotations:
             raise PayloadError(f"{action} carries no annotation; expected an object or a list under 'annotation'")
         _ids(annotations, "annotation")
+        if len(tasks) == 1:
+            annotations = [raw if raw.get("task") else {**raw, "task": tasks[0].get("id")} for raw in annotations]
         return Event(action, project, annotations=annotations, tasks=tasks)
     if action in TASK_EVENTS:
         return Event(action, project, tasks=tasks)

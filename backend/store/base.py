@@ -2,12 +2,14 @@
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, and_, func, or_, select, text
+from sqlalchemy import Boolean, ColumnElement, Connection, Engine, Select, Table, and_, case, func, or_, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 from backend.database import WRITE, database_errors, now_expression
@@ -24,6 +26,8 @@ class StoreBase:
     def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
         self.engine = engine
         self.clock = clock
+        # Threads of one process queue here; SQLite itself would make them poll, with growing pauses.
+        self._turn: AbstractContextManager[Any] = threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
     def close(self) -> None:
         """Give back all database connections."""
@@ -43,6 +47,7 @@ class StoreBase:
         """A write transaction, durable when the block ends."""
         with (
             database_errors(),
+            self._turn,
             self.engine.connect().execution_options(**{WRITE: True}) as connection,
             connection.begin(),
         ):
@@ -50,14 +55,15 @@ class StoreBase:
 
     def _insert(self, table: Table) -> Any:
         """The dialect's INSERT, which knows ON CONFLICT."""
-        return postgresql.insert(table) if self.engine.dialect.name == "postgresql" else sqlite.insert(table)
+        return _insert_into(self.engine.dialect.name, table)
 
     def _upsert(self, table: Table) -> Any:
         """INSERT that overwrites every other column of a row with the same primary key."""
-        insert = self._insert(table)
-        keys = [column.name for column in table.primary_key]
-        values = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
-        return insert.on_conflict_do_update(index_elements=keys, set_=values)
+        return _upsert_into(self.engine.dialect.name, table)
+
+    def _insert_new(self, table: Table) -> Any:
+        """INSERT that leaves rows with a known primary key alone."""
+        return _insert_new_into(self.engine.dialect.name, table)
 
     def _database_time(self, connection: Connection) -> float:
         """The database's clock, the only one all replicas share."""
@@ -67,6 +73,25 @@ class StoreBase:
         """The database's clock in seconds since the epoch; also proves that the database answers."""
         with self._read() as connection:
             return self._database_time(connection)
+
+
+# Building a statement costs more than running it, and every event needs several: they are built once.
+@cache
+def _insert_into(dialect: str, table: Table) -> Any:
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+
+
+@cache
+def _insert_new_into(dialect: str, table: Table) -> Any:
+    return _insert_into(dialect, table).on_conflict_do_nothing()
+
+
+@cache
+def _upsert_into(dialect: str, table: Table) -> Any:
+    insert = _insert_into(dialect, table)
+    keys = [column.name for column in table.primary_key]
+    values = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
+    return insert.on_conflict_do_update(index_elements=keys, set_=values)
 
 
 def chunks(values: Sequence[Any], size: int = CHUNK) -> Iterator[Sequence[Any]]:
@@ -89,7 +114,9 @@ def page(
     total = connection.execute(select(func.count()).select_from(query.order_by(None).subquery())).scalar_one()
     keys: list[tuple[ColumnElement[Any], bool]] = []
     for column, descending in sort:
-        keys += [(column.is_(None), False), (column, descending)]
+        # Databases differ in where nulls sort and in comparing truth values: both become numbers.
+        value = case((column, 1), else_=0) if isinstance(column.type, Boolean) else column
+        keys += [(case((column.is_(None), 1), else_=0), False), (value, descending)]
     labelled = query.add_columns(*[column.label(f"_key{index}") for index, (column, _) in enumerate(keys)])
     if cursor is not None:
         labelled = labelled.where(_after(keys, _decode(cursor, len(keys))))
@@ -125,7 +152,7 @@ def _decode(cursor: str, length: int) -> list[Any]:
         values = None
     if not isinstance(values, list) or len(values) != length or any(isinstance(v, list | dict) for v in values):
         raise PayloadError("cursor is not one this service gave out; start again without it")
-    return [bool(value) if index % 2 == 0 else value for index, value in enumerate(values)]
+    return values
 
 
 def as_mapping(row: Any) -> Mapping[str, Any]:

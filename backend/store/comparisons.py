@@ -1,9 +1,12 @@
 """Comparisons, tasks, annotators and items: what Label Studio told us, and what is judged of it."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from backend.config import ProjectConfig
 from backend.domain import Annotator, Answers, Applied, Batch, Change, Page, Task
@@ -11,6 +14,17 @@ from backend.errors import NotFoundError
 from backend.schema import annotators, changes, comparisons, event_counts, items, projects, tasks
 from backend.store.base import CHUNK, StoreBase, as_mapping, chunks, page
 from backend.store.merge import Merge, Policy, Row, coin_label
+
+# The statements of the path every event takes, built once.
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_OWN = comparisons.c.project_id == bindparam("project")
+_BY_ANNOTATION = select(comparisons).where(_OWN, comparisons.c.annotation_id.in_(_IDS))
+_BY_TASK = select(comparisons).where(_OWN, comparisons.c.task_id.in_(_IDS))
+_TASKS = select(tasks).where(tasks.c.project_id == bindparam("project"), tasks.c.task_id.in_(_IDS))
+_PROJECT = select(projects.c.seq, projects.c.config, projects.c.counts).where(projects.c.id == bindparam("project"))
+_LOCKED_PROJECT = _PROJECT.with_for_update()
+_UPDATE_PROJECT = update(projects).where(projects.c.id == bindparam("key"))
+_INSERT_CHANGES = changes.insert()
 
 
 class ComparisonStore(StoreBase):
@@ -28,7 +42,7 @@ class ComparisonStore(StoreBase):
                 merge.delete(annotation_id)
             for task_id in batch.deleted_tasks:
                 merge.delete_task(task_id)
-            self._save(connection, project_id, merge, event=batch.event)
+            self._save(connection, project_id, merge, events=batch.events)
             return Applied(**merge.tally, seq=merge.seq)
 
     def delete_missing(
@@ -61,7 +75,7 @@ class ComparisonStore(StoreBase):
     def rejudge(self, connection: Connection, project_id: int, former: ProjectConfig) -> None:
         """Write the changes that follow from a new policy on ground truth and predictions."""
         merge = self._load(connection, project_id, Batch())
-        old = _policy(former)
+        old = _policy(former.to_json())
         if old == merge.policy:
             return
         query = select(comparisons).where(
@@ -94,7 +108,7 @@ class ComparisonStore(StoreBase):
         """Every judged answer as columns, in order of annotation id, consistent at the `seq` returned."""
         with self._read(snapshot=True) as connection:
             project = _project_row(connection, project_id)
-            policy = _policy(ProjectConfig.model_validate(project["config"]))
+            policy = _policy(project["config"])
             answers = Answers(project["seq"], [], [], [], [], [], [], [], [], [], [])
             for row in _judged_rows(connection, project_id, policy):
                 _append(answers, row)
@@ -178,7 +192,7 @@ class ComparisonStore(StoreBase):
         with self._write() as connection:
             if insert:
                 rows = [{"project_id": project_id, "annotator_id": key} for key in sorted(names)]
-                connection.execute(self._insert(annotators).on_conflict_do_nothing(), rows)
+                connection.execute(self._insert_new(annotators), rows)
             statement = (
                 update(annotators)
                 .where(annotators.c.project_id == project_id, annotators.c.annotator_id == bindparam("key"))
@@ -218,70 +232,73 @@ class ComparisonStore(StoreBase):
         task_ids = {row.task_id for row in batch.comparisons if row.task_id is not None}
         task_ids |= {task.task_id for task in batch.tasks} | set(batch.deleted_tasks)
         rows: dict[int, Row] = {}
-        own = comparisons.c.project_id == project_id
-        for column, wanted in ((comparisons.c.annotation_id, ids), (comparisons.c.task_id, set(batch.deleted_tasks))):
+        for statement, wanted in ((_BY_ANNOTATION, ids), (_BY_TASK, set(batch.deleted_tasks))):
             for part in chunks(sorted(wanted)):
-                found = connection.execute(select(comparisons).where(own, column.in_(part)))
+                found = connection.execute(statement, {"project": project_id, "ids": part})
                 rows.update((row.annotation_id, _row(row)) for row in found)
         return Merge(
             rows=rows,
             tasks=_tasks(connection, project_id, sorted(task_ids)),
             seq=project["seq"],
             at=self.clock(),
-            policy=_policy(ProjectConfig.model_validate(project["config"])),
+            policy=_policy(project["config"]),
             as_of=batch.as_of,
+            totals=project["counts"],
         )
 
-    def _save(self, connection: Connection, project_id: int, merge: Merge, *, event: str | None = None) -> None:
+    def _save(self, connection: Connection, project_id: int, merge: Merge, *, events: Sequence[str] = ()) -> None:
         """Write what a merge changed; the project's row, locked first, is written last."""
         own = {"project_id": project_id}
         if merge.dirty_rows:
             rows = [{**own, **merge.rows[key]} for key in sorted(merge.dirty_rows)]
             connection.execute(self._upsert(comparisons), rows)
         if merge.changes:
-            connection.execute(changes.insert(), [{**own, **change} for change in merge.changes])
+            connection.execute(_INSERT_CHANGES, [{**own, **change} for change in merge.changes])
         if merge.dirty_tasks:
             rows = [{**own, **merge.tasks[key]} for key in sorted(merge.dirty_tasks)]
             connection.execute(self._upsert(tasks), rows)
         if merge.new_annotators:
             rows = [{**own, "annotator_id": key, "first_seen": at} for key, at in sorted(merge.new_annotators.items())]
-            connection.execute(self._insert(annotators).on_conflict_do_nothing(), rows)
+            connection.execute(self._insert_new(annotators), rows)
         if merge.new_labels:
             rows = [{**own, "item": item, "label": label} for item, label in sorted(merge.new_labels.items())]
-            connection.execute(self._insert(items).on_conflict_do_nothing(), rows)
-        self._save_project(connection, project_id, merge, event)
+            connection.execute(self._insert_new(items), rows)
+        self._save_project(connection, project_id, merge, events)
 
-    def _save_project(self, connection: Connection, project_id: int, merge: Merge, event: str | None) -> None:
+    def _save_project(self, connection: Connection, project_id: int, merge: Merge, events: Sequence[str]) -> None:
         """Advance the project's sequence number and counts, and count the event."""
         values: Row = {"seq": merge.seq}
         if any(merge.counts.values()):
-            stored = dict(_project_row(connection, project_id)["counts"])
-            values["counts"] = {key: stored.get(key, 0) + merge.counts[key] for key in {*stored, *merge.counts}}
-        if event is not None:
+            names = {*merge.totals, *merge.counts}
+            values["counts"] = {name: merge.totals.get(name, 0) + merge.counts[name] for name in sorted(names)}
+        if events:
             values["last_event_at"] = merge.at
-        connection.execute(update(projects).where(projects.c.id == project_id).values(**values))
-        if event is not None:
-            self._count_event(connection, event, "accepted", 1)
+        connection.execute(_UPDATE_PROJECT, {"key": project_id, **values})
+        for kind, number in sorted(Counter(events).items()):
+            self._count_event(connection, kind, "accepted", number)
 
     def _count_event(self, connection: Connection, kind: str, outcome: str, number: int) -> None:
         """Add to an event counter."""
-        insert = self._insert(event_counts)
         values = {"kind": kind, "outcome": outcome, "count": number, "last_at": self.clock()}
-        raised = {"count": event_counts.c.count + number, "last_at": values["last_at"]}
-        connection.execute(
-            insert.values(**values).on_conflict_do_update(index_elements=["kind", "outcome"], set_=raised)
-        )
+        connection.execute(_count_statement(self.engine.dialect.name), values)
 
 
-def _policy(config: ProjectConfig) -> Policy:
-    """The part of a project's settings that decides which answers count."""
-    return Policy(ground_truth=config.count_ground_truth, predictions=config.count_predictions)
+@cache
+def _count_statement(dialect: str) -> Any:
+    """The statement that adds to an event counter."""
+    insert = postgresql.insert(event_counts) if dialect == "postgresql" else sqlite.insert(event_counts)
+    raised = {"count": event_counts.c.count + insert.excluded["count"], "last_at": insert.excluded["last_at"]}
+    return insert.on_conflict_do_update(index_elements=["kind", "outcome"], set_=raised)
+
+
+def _policy(config: Mapping[str, Any]) -> Policy:
+    """The part of a project's stored settings that decides which answers count."""
+    return Policy(ground_truth=config["count_ground_truth"], predictions=config["count_predictions"])
 
 
 def _project_row(connection: Connection, project_id: int, *, lock: bool = False) -> Mapping[str, Any]:
     """The project's sequence number, settings and counts; `lock` serialises writers of one project."""
-    query = select(projects.c.seq, projects.c.config, projects.c.counts).where(projects.c.id == project_id)
-    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
+    row = connection.execute(_LOCKED_PROJECT if lock else _PROJECT, {"project": project_id}).mappings().first()
     if row is None:
         raise NotFoundError(f"project {project_id} does not exist; `evenhand status` lists the projects")
     return dict(row)
@@ -320,8 +337,8 @@ def _tasks(connection: Connection, project_id: int, ids: Sequence[int]) -> dict[
     """Stored tasks by id."""
     found: dict[int, Row] = {}
     for part in chunks(ids):
-        query = select(tasks).where(tasks.c.project_id == project_id, tasks.c.task_id.in_(part))
-        found.update((row.task_id, _row(row)) for row in connection.execute(query))
+        rows = connection.execute(_TASKS, {"project": project_id, "ids": part})
+        found.update((row.task_id, _row(row)) for row in rows)
     return found
 
 

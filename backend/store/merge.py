@@ -59,7 +59,9 @@ class Merge:
         at: float,
         policy: Policy,
         as_of: int | None,
+        totals: Mapping[str, int] | None = None,
     ) -> None:
+        self.totals = totals or {}
         self.rows, self.tasks = rows, tasks
         self.seq, self.at, self.policy, self.as_of = seq, at, policy, as_of
         self.dirty_rows: set[int] = set()

@@ -118,7 +118,8 @@ class OperationStore(ComparisonStore):
         values = {"key": key, "project_id": project_id, "payload": dict(payload), "created_at": self.clock()}
         insert = self._insert(notifications).values(state="waiting", attempts=0, **values)
         with self._write() as connection:
-            return bool(connection.execute(insert.on_conflict_do_nothing()).rowcount)
+            made = insert.on_conflict_do_nothing().returning(notifications.c.key)
+            return connection.execute(made).first() is not None
 
     def due_notifications(self, *, limit: int = 20) -> list[dict[str, Any]]:
         """Alerts to send now, oldest first."""

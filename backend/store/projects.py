@@ -1,9 +1,10 @@
 """Projects: found by Label Studio's address, id and creation epoch; their settings and pulls."""
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, or_, select, update
 
 from backend.config import ProjectConfig
 from backend.domain import Kind, Project, ProjectRef
@@ -65,14 +66,9 @@ class ProjectStore(ComparisonStore):
 
     def find_project(self, ls_url: str, ref: ProjectRef) -> Project | None:
         """The project of this address (any, if '') with this id and epoch; without epoch the newest one."""
-        query = select(projects).where(projects.c.ls_project_id == ref.ls_project_id)
-        if ls_url:
-            query = query.where(projects.c.ls_url.in_((ls_url, "")))
-        if ref.epoch is not None:
-            query = query.where(projects.c.epoch == ref.epoch)
-        order = (projects.c.epoch.desc(), (projects.c.ls_url == "").asc(), projects.c.id.desc())
+        values = {"number": ref.ls_project_id, "url": ls_url, "epoch": ref.epoch}
         with self._read() as connection:
-            row = connection.execute(query.order_by(*order).limit(1)).first()
+            row = connection.execute(_find(bool(ls_url), ref.epoch is not None), values).first()
             return _project(row) if row else None
 
     def get_project(self, project_id: int) -> Project:
@@ -169,6 +165,17 @@ class ProjectStore(ComparisonStore):
         known = connection.execute(select(projects.c.id).where(projects.c.ls_url == ls_url, *mine)).first()
         if known is None:
             connection.execute(update(projects).where(projects.c.ls_url == "", *mine).values(ls_url=ls_url))
+
+
+@cache
+def _find(with_url: bool, with_epoch: bool) -> Any:
+    """The statement that finds a project; built once, since every event needs it."""
+    query = select(projects).where(projects.c.ls_project_id == bindparam("number"))
+    if with_url:
+        query = query.where(or_(projects.c.ls_url == bindparam("url"), projects.c.ls_url == ""))
+    if with_epoch:
+        query = query.where(projects.c.epoch == bindparam("epoch"))
+    return query.order_by(projects.c.epoch.desc(), (projects.c.ls_url == "").asc(), projects.c.id.desc()).limit(1)
 
 
 def _locked(connection: Connection, project_id: int) -> Any:

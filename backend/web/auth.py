@@ -29,6 +29,7 @@ SECRET_HEADER = "X-Evenhand-Secret"  # noqa: S105 - a header's name
 CSRF_FIELD = "csrf_token"
 CSRF_HEADER = "X-CSRF-Token"
 VERIFIED_SECONDS = 60.0
+NO_USERS_SECONDS = 1.0
 LOGIN_ENDPOINT = "dashboard.login"
 LOCAL_USER = "local"
 
@@ -63,6 +64,7 @@ def init_app(app: Flask) -> None:
     """Guard every request of the app."""
     app.extensions["evenhand_verified"] = _Verified()
     app.extensions["evenhand_refused"] = _Refused()
+    app.extensions["evenhand_no_users"] = {}
     app.before_request(_guard)
 
 
@@ -74,7 +76,17 @@ def current_user() -> User | None:
 
 def is_open() -> bool:
     """Whether the service runs without any credentials, for this machine only; every page says so."""
-    return not get_settings().has_credentials and not get_store().has_users()
+    return not get_settings().has_credentials and not _has_users()
+
+
+def _has_users() -> bool:
+    """Whether accounts exist; 'none' is remembered for a moment, since every request asks."""
+    remembered: dict[str, float] = current_app.extensions["evenhand_no_users"]
+    if remembered.get("until", 0.0) > time.monotonic():
+        return False
+    found = get_store().has_users()
+    remembered["until"] = 0.0 if found else time.monotonic() + NO_USERS_SECONDS
+    return found
 
 
 def csrf_token() -> str:
@@ -143,7 +155,7 @@ def _identify(level: Level) -> User | None:
     basic = request.authorization
     if basic is not None and basic.type == "basic":
         name, password = basic.username or "", basic.password or ""
-        if settings.has_credentials or get_store().has_users():
+        if settings.has_credentials or _has_users():
             _check_password(name, password)
             return User(name, "basic")
     user = _session_user()

@@ -6,6 +6,8 @@ from typing import Any
 from flask import current_app, request
 
 from backend import protocol
+from backend.combine import Combiner
+from backend.protocol import Event
 from backend.settings import Settings
 from backend.store import Store
 
@@ -18,6 +20,7 @@ class Services:
 
     settings: Settings
     store: Store
+    events: Combiner[Event, dict[str, Any]]
 
 
 def get_services() -> Services:

@@ -6,7 +6,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 from backend import ingest, predict, protocol
 from backend.errors import PayloadError, RequestError
 from backend.web.auth import access
-from backend.web.context import get_settings, get_store, json_body, wants_html
+from backend.web.context import get_services, get_settings, get_store, json_body, wants_html
 
 bp = Blueprint("ml_api", __name__)
 
@@ -55,7 +55,7 @@ def webhook() -> Response:
     except RequestError:
         get_store().count_event("OTHER", "rejected")
         raise
-    return jsonify(ingest.handle_event(get_store(), get_settings(), event))
+    return jsonify(get_services().events.submit(event))
 
 
 @bp.route("/versions", methods=["GET", "POST"])

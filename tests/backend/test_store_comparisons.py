@@ -45,7 +45,7 @@ def signed(store: Store, project: Project) -> list[tuple[int, float, bool]]:
 
 
 def test_apply_new_answer_is_stored_with_one_first_change(store: Store, project: Project) -> None:
-    applied = store.apply(project.id, Batch(comparisons=[BASE], tasks=[TASK], event="ANNOTATION_CREATED"))
+    applied = store.apply(project.id, Batch(comparisons=[BASE], tasks=[TASK], events=("ANNOTATION_CREATED",)))
     assert (applied.inserted, applied.changed) == (1, 1)
     assert signed(store, project) == [(1, 1.0, True)]
     answers = store.load_answers(project.id)
