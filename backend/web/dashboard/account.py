@@ -1,0 +1,42 @@
+"""Logging in and out."""
+
+from urllib.parse import urlsplit
+
+from flask import make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from backend.errors import TooManyAttemptsError, UnauthorizedError
+from backend.web.auth import access, current_user, is_open, log_in, log_out
+from backend.web.dashboard.blueprint import bp
+
+
+@bp.route("/login", methods=["GET", "POST"])
+@access("public")
+def login() -> Response:
+    """The login page; who is logged in already, or needs no login, is sent on."""
+    target = _safe_target(request.values.get("next", ""))
+    if request.method == "GET":
+        if current_user() is not None or is_open():
+            return redirect(target)
+        return make_response(render_template("login.html", target=target, name="", message=""))
+    name = request.form.get("name", "")[:200]
+    try:
+        log_in(name, request.form.get("password", "")[:1000])
+    except (UnauthorizedError, TooManyAttemptsError) as error:
+        page = render_template("login.html", target=target, name=name, message=str(error))
+        return make_response(page, error.status)
+    return redirect(target)
+
+
+@bp.post("/logout")
+def logout() -> Response:
+    """End the session."""
+    log_out()
+    return redirect(url_for("dashboard.login"))
+
+
+def _safe_target(target: str) -> str:
+    """Where to go after the login: a page of ours, never another site."""
+    parts = urlsplit(target)
+    is_ours = not parts.scheme and not parts.netloc and target.startswith("/ui/") and "\\" not in target
+    return target if is_ours else url_for("dashboard.projects")

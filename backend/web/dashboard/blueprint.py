@@ -1,0 +1,97 @@
+"""The blueprint all pages register on, and what they share: the chosen run, chart data, links into Label Studio."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Blueprint, request
+
+from backend.domain import Project, Run
+from backend.errors import NotFoundError
+from backend.web.context import get_settings, get_store
+from backend.web.openapi import BIGGEST, ID
+
+WEB = Path(__file__).resolve().parent.parent
+STATIC = WEB / "static"
+
+__all__ = [
+    "BIGGEST", "ID", "STATIC", "bp", "chosen_run", "label_studio_url", "lean_x", "page_number", "paging",
+    "project_page", "task_url",
+]  # fmt: skip
+
+bp = Blueprint(
+    "dashboard",
+    __name__,
+    url_prefix="/ui",
+    template_folder=str(WEB / "templates"),
+    static_folder=str(STATIC),
+    static_url_path="/static",
+)
+
+
+def chosen_run(project: Project) -> Run | None:
+    """The finished run asked for with ?run=, else the latest; None where there is none yet."""
+    wanted = request.args.get("run", type=int)
+    if wanted is None or not 0 < wanted < BIGGEST:
+        return get_store().latest_run(project.id)
+    found = get_store().get_run(wanted, project_id=project.id)
+    if found.status != "done":
+        raise NotFoundError(f"run {wanted} is {found.status}; only finished runs have results")
+    return found
+
+
+def project_page(project: Project, run: Run | None, page: str) -> dict[str, Any]:
+    """What every page of a project shows: its state, problems, and the run looked at."""
+    store = get_store()
+    newest = store.latest_run(project.id, status=None)
+    latest = run if newest is None or run is None or newest.id <= run.id else store.latest_run(project.id)
+    return {
+        "project": project,
+        "page": page,
+        "run": run,
+        "newest": newest,
+        "is_latest": run is None or latest is None or latest.id == run.id,
+        "problems": store.list_problems(project.id),
+        "label_studio": label_studio_url(project),
+    }
+
+
+def label_studio_url(project: Project) -> str:
+    """The project's address in Label Studio for people, '' where there is none."""
+    if project.kind == "demo" or not project.ls_url.startswith(("http://", "https://")):
+        return ""
+    settings = get_settings()
+    is_configured = project.ls_url == settings.label_studio_url and settings.label_studio_public_url
+    base = settings.label_studio_public_url if is_configured else project.ls_url
+    return f"{base}/projects/{project.ls_project_id}/data"
+
+
+def task_url(project: Project, task_id: int | None) -> str:
+    """A task's address in Label Studio, '' where there is none."""
+    base = label_studio_url(project)
+    return f"{base}?task={task_id}" if base and task_id is not None else ""
+
+
+def lean_x(value: float | None, width: float = 120.0) -> float:
+    """Where a lean in [-1, 1] stands in a drawing of this width."""
+    half = width / 2
+    return round(half + (half - 4) * max(-1.0, min(1.0, value or 0.0)), 1)
+
+
+def page_number() -> int:
+    """The page asked for with ?page=, from 1."""
+    return max(1, min(request.args.get("page", 1, type=int), 10**6))
+
+
+def paging(total: int, size: int, number: int) -> Mapping[str, Any]:
+    """Where a page stands among all rows."""
+    last = max(1, -(-total // size))
+    number = min(number, last)
+    first = (number - 1) * size
+    return {
+        "number": number,
+        "last": last,
+        "total": total,
+        "first": first + 1 if total else 0,
+        "until": min(first + size, total),
+    }

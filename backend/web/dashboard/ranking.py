@@ -1,0 +1,77 @@
+"""The ranking before and after correction, and what to label again."""
+
+from typing import Any
+
+from flask import render_template, request
+
+from backend.domain import Project, Run
+from backend.web.context import get_store
+from backend.web.dashboard.blueprint import ID, bp, chosen_run, page_number, paging, project_page, task_url
+from backend.weighing import tasks_to_review
+
+PAGE_SIZE = 100
+MOST_DRAWN = 40
+MOST_CHANGES = 50
+COLUMNS = (
+    ("rank", "Rank"),
+    ("item", "Item"),
+    ("rank_low", "Rank, 95 %"),
+    ("score", "Score ± s.e."),
+    ("raw_rank", "Rank before"),
+    ("raw_score", "Score before"),
+)
+
+
+@bp.get(f"/projects/<{ID}:project_id>/ranking")
+def ranking(project_id: int) -> str:
+    """The ranking's page."""
+    found = get_store().get_project(project_id)
+    run = chosen_run(found)
+    content = _content(found, run) if run else {}
+    return render_template("ranking.html", **project_page(found, run, "ranking"), **content)
+
+
+def _content(found: Project, run: Run) -> dict[str, Any]:
+    """The table, the drawing, the pairs that changed order and the tasks to look at."""
+    store = get_store()
+    sort = request.args.get("sort", "rank")
+    sort = sort if sort in dict(COLUMNS) else "rank"
+    descending = request.args.get("order") == "desc"
+    number = page_number()
+    offset = (number - 1) * PAGE_SIZE
+    rows = store.page_items(run.id, sort=sort, descending=descending, limit=PAGE_SIZE, offset=offset)
+    best = store.page_items(run.id, limit=MOST_DRAWN).rows
+    changes = store.order_changes(run.id, limit=MOST_CHANGES)
+    reviews, n_turned = tasks_to_review(store, run)
+    wanted = {row["item"] for row in (*rows.rows, *best)} | {row[key] for row in changes for key in ("above", "below")}
+    wanted |= {item for review in reviews for item in (review.task.left_item, review.task.right_item) if item}
+    labels = store.item_labels(found.id, wanted)
+    return {
+        "rows": rows.rows,
+        "paging": paging(rows.total, PAGE_SIZE, number),
+        "columns": COLUMNS,
+        "sort": sort,
+        "descending": descending,
+        "arguments": {"run": request.args.get("run", type=int)},
+        "labels": labels,
+        "drawn": [_point(row, labels) for row in best if row["score"] is not None],
+        "changes": changes,
+        "n_changes": (run.summary or {}).get("order_changes", len(changes)),
+        "reviews": [(review, task_url(found, review.task.task_id)) for review in reviews],
+        "n_turned": n_turned,
+    }
+
+
+def _point(row: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    """An item for the chart."""
+    half = 1.96 * (row["se"] or 0.0)
+    return {
+        "item": row["item"],
+        "label": labels.get(row["item"], row["item"])[:200],
+        "rank": row["rank"],
+        "before": row["raw_rank"],
+        "raw": row["raw_score"],
+        "score": row["score"],
+        "low": row["score"] - half,
+        "high": row["score"] + half,
+    }

@@ -1,0 +1,99 @@
+"""A project's settings, validated by the same model as everywhere, each with its effect explained."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from flask import flash, make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from backend import ingest
+from backend.config import ProjectConfig
+from backend.domain import Project
+from backend.errors import ConfigurationError
+from backend.label_config import parse_label_config
+from backend.store.projects import READING_KEYS
+from backend.web.context import get_store
+from backend.web.dashboard.blueprint import ID, bp, project_page
+from backend.web.dashboard.setting_fields import GROUPS, Field
+
+FIELDS: tuple[Field, ...] = tuple(field for _, _, fields in GROUPS for field in fields)
+# Left empty these mean "not at all", rather than the default.
+NONE_IF_EMPTY = frozenset({"every_minutes", "every_answers", "copies", "outcomes"})
+
+
+@bp.get(f"/projects/<{ID}:project_id>/settings")
+def settings(project_id: int) -> str:
+    """The form with the settings in force."""
+    found = get_store().get_project(project_id)
+    return _form(found, _shown(ProjectConfig.model_validate(found.config)), message="")
+
+
+@bp.post(f"/projects/<{ID}:project_id>/settings")
+def change_settings(project_id: int) -> Response:
+    """Validate and store; what does not fit is explained beside what was typed."""
+    store = get_store()
+    found = store.get_project(project_id)
+    typed = {field.key: _typed(field) for field in FIELDS}
+    try:
+        changed = ingest.change_config(store, found, _values(typed))
+    except ConfigurationError as error:
+        return make_response(_form(found, typed, message=str(error)), error.status)
+    reads_anew = any(changed.config.get(key) != found.config.get(key) for key in READING_KEYS)
+    if changed.config == found.config:
+        flash("Nothing was changed.")
+    elif reads_anew:
+        flash("Saved. All answers are read again at the next pull; the run after it uses the new reading.")
+    else:
+        flash("Saved. The next run uses the new settings.")
+    return redirect(url_for("dashboard.settings", project_id=project_id))
+
+
+def _form(found: Project, values: Mapping[str, Any], *, message: str) -> str:
+    """The page with these values filled in."""
+    content = project_page(found, get_store().latest_run(found.id), "settings")
+    return render_template(
+        "settings.html", **content, groups=GROUPS, values=values, message=message, offered=_offered(found)
+    )
+
+
+def _typed(field: Field) -> Any:
+    """What the form sent for a field."""
+    if field.kind == "switch":
+        return field.key in request.form
+    return request.form.get(field.key, "").strip()[:10_000]
+
+
+def _values(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The form as project settings."""
+    values: dict[str, Any] = {"publish": {}}
+    for key, value in typed.items():
+        group, _, name = key.partition(".")
+        if name:
+            values[group][name] = value
+        else:
+            values[key] = None if value == "" and key in NONE_IF_EMPTY else value
+    return values
+
+
+def _shown(config: ProjectConfig) -> dict[str, Any]:
+    """Settings as the form shows them."""
+    plain = config.to_json()
+    shown = {key: "" if value is None else value for key, value in plain.items() if key != "publish"}
+    if plain["outcomes"] is not None:
+        shown["outcomes"] = json.dumps(plain["outcomes"], ensure_ascii=False)
+    for key in ("q", "min_bias", "every_minutes"):
+        shown[key] = f"{plain[key]:g}" if plain[key] is not None else ""
+    return {**shown, **{f"publish.{name}": value for name, value in plain["publish"].items()}}
+
+
+def _offered(found: Project) -> dict[str, list[str]]:
+    """Names that fit the field settings, for suggestions."""
+    try:
+        parsed = parse_label_config(found.label_config)
+    except ConfigurationError:
+        return {"control": [], "field": sorted(found.task_fields)}
+    return {
+        "control": [control.name for control in parsed.controls],
+        "field": sorted({*parsed.fields.values(), *found.task_fields}),
+    }

@@ -1,0 +1,143 @@
+// Draws the dashboard's charts from the data blocks beside them. Colours are the style sheet's, so that light and dark
+// follow by themselves; nothing is written as inline style or markup, which the pages' security policy forbids.
+import { areaY, axisX, axisY, dot, gridX, gridY, lineY, line, link, plot, pointer, pointerX, ruleX, ruleY, tip } from "@observablehq/plot";
+
+const KINDS = ["wait", "calm", "lean", "always"]; // later ones lie on top
+const COLOUR = Object.fromEntries(KINDS.map((kind) => [kind, `var(--${kind})`]));
+const SYMBOL = { calm: "circle", lean: "square", always: "triangle", wait: "times" };
+const DASH = { calm: undefined, lean: "6 3", always: undefined, wait: "1 3" };
+const WIDTH = { calm: 1, lean: 2, always: 2.5, wait: 1 };
+const WORDS = { calm: "no lean found", lean: "leans to one side", always: "always one side", wait: "not assessable yet" };
+
+const sign = (value, digits = 2) =>
+  value == null ? "–" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
+const percent = (value) => `${Math.round(100 * value)} %`;
+const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const AXIS = { stroke: "var(--line)", fill: "var(--muted)", fontSize: 12 };
+const grid = { stroke: "var(--line)", strokeOpacity: 1 };
+const tipStyle = { fill: "var(--surface)", stroke: "var(--line)", fontSize: 12, lineWidth: 24, textPadding: 10 };
+
+function sides(data, width) {
+  const middle = (d) => (d.from + d.until) / 2;
+  return {
+    width, height: 260, marginLeft: 52, marginBottom: 40, marginTop: 16,
+    x: { label: "answer" }, y: { domain: [0, 1], label: null },
+    marks: [
+      gridY({ ...grid, ticks: 5 }),
+      ruleY([0.5], { stroke: "var(--muted)", strokeDasharray: "4 3" }),
+      axisX({ ...AXIS, ticks: 6, label: "number of the answer" }),
+      axisY({ ...AXIS, ticks: 5, tickFormat: percent, label: "left" }),
+      link(data, { x1: middle, x2: middle, y1: "low", y2: "high", stroke: "var(--muted)", strokeWidth: 2, strokeOpacity: 0.6 }),
+      lineY(data, { x: middle, y: "share", stroke: "var(--calm)", strokeWidth: 1.5, strokeOpacity: 0.6 }),
+      dot(data, { x: middle, y: "share", fill: "var(--calm)", r: 4 }),
+      tip(data, pointerX({ ...tipStyle, x: middle, y: "share", title: (d) => `answers ${d.from} to ${d.until}\n${d.left} of ${d.n} left: ${percent(d.share)}\n95 % interval ${percent(d.low)} to ${percent(d.high)}` })),
+    ],
+  };
+}
+
+function evidence(data, width) {
+  const limit = Math.log10(20);
+  const top = Math.max(limit * 1.25, ...data.map((d) => d.log10));
+  const bottom = Math.min(-0.5, ...data.map((d) => d.log10));
+  const value = (d) => (d < 3 ? (10 ** d).toPrecision(2) : `10^${d.toFixed(1)}`);
+  return {
+    width, height: 260, marginLeft: 52, marginBottom: 40, marginTop: 16,
+    x: { label: "answer" }, y: { domain: [bottom, top * 1.05], label: null },
+    marks: [
+      gridY({ ...grid, ticks: 5 }),
+      axisX({ ...AXIS, ticks: 6, label: "number of the answer" }),
+      axisY({ ...AXIS, ticks: 5, label: "log₁₀ e" }),
+      ruleY([0], { stroke: "var(--muted)", strokeOpacity: 0.5 }),
+      ruleY([limit], { stroke: "var(--lean)", strokeDasharray: "5 3" }),
+      areaY(data, { x: "answer", y1: 0, y2: "log10", fill: "var(--calm)", fillOpacity: 0.12 }),
+      lineY(data, { x: "answer", y: "log10", stroke: "var(--calm)", strokeWidth: 2 }),
+      tip(data, pointerX({ ...tipStyle, x: "answer", y: "log10", title: (d) => `after answer ${d.answer}\ne = ${value(d.log10)} (log₁₀ ${sign(d.log10)})\nlasting from e = 20, the dashed line` })),
+    ],
+  };
+}
+
+function ranking(data, width) {
+  const left = width < 520 ? 120 : 230;
+  const most = Math.floor(left / 7.2);
+  const label = new Map(data.map((d) => [d.item, shorten(d.label, most)]));
+  return {
+    width, height: 52 + 24 * data.length, marginLeft: left, marginBottom: 40, marginTop: 8,
+    x: { label: null }, y: { domain: data.map((d) => d.item), label: null, type: "point", padding: 0.6 },
+    marks: [
+      gridX({ ...grid, ticks: 6 }),
+      ruleX([0], { stroke: "var(--muted)", strokeOpacity: 0.5 }),
+      axisX({ ...AXIS, ticks: 6, label: "score" }),
+      axisY({ ...AXIS, tickFormat: (item) => label.get(item), tickSize: 0, label: null }),
+      link(data, { x1: "low", x2: "high", y1: "item", y2: "item", stroke: "var(--calm)", strokeWidth: 2.5, strokeOpacity: 0.55 }),
+      link(data, { x1: "raw", x2: "score", y1: "item", y2: "item", stroke: "var(--muted)", strokeWidth: 1.5 }),
+      dot(data, { x: "raw", y: "item", r: 5, fill: "var(--surface)", stroke: "var(--lean)", strokeWidth: 2 }),
+      dot(data, { x: "score", y: "item", r: 4.5, fill: "var(--calm)" }),
+      tip(data, pointer({ ...tipStyle, x: "score", y: "item", title: (d) => `${shorten(d.label, 60)}\nrank ${d.before} → ${d.rank}\nscore ${sign(d.raw, 3)} → ${sign(d.score, 3)}\n95 % interval ${sign(d.low, 3)} to ${sign(d.high, 3)}` })),
+    ],
+  };
+}
+
+function path(data, width) {
+  const points = data.lines.flatMap((one, z) => one.gamma.map((gamma, k) => ({ z, t: data.times[k], gamma, name: one.name, kind: one.kind })));
+  const ends = data.lines.map((one) => ({ t: data.times.at(-1), gamma: one.gamma.at(-1), name: one.name, kind: one.kind }));
+  const of = (rows, kind) => rows.filter((d) => d.kind === kind);
+  return {
+    width, height: Math.min(460, Math.max(300, width * 0.5)), marginLeft: 52, marginRight: 24, marginBottom: 42, marginTop: 16,
+    x: { label: null }, y: { label: null },
+    marks: [
+      gridY({ ...grid, ticks: 6 }),
+      ruleY([0], { stroke: "var(--muted)" }),
+      axisX({ ...AXIS, ticks: 6, label: "path time" }),
+      axisY({ ...AXIS, ticks: 6, label: "lean" }),
+      ...KINDS.map((kind) => line(of(points, kind), { x: "t", y: "gamma", z: "z", stroke: COLOUR[kind], strokeWidth: WIDTH[kind], strokeOpacity: kind === "calm" || kind === "wait" ? 0.45 : 0.95, strokeDasharray: DASH[kind] })),
+      ...KINDS.map((kind) => dot(of(ends, kind), { x: "t", y: "gamma", r: kind === "calm" || kind === "wait" ? 2.5 : 4.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], stroke: COLOUR[kind] })),
+      tip(points, pointer({ ...tipStyle, x: "t", y: "gamma", title: (d) => `${shorten(d.name, 48)}\n${WORDS[d.kind]}\nlean here ${sign(d.gamma)}` })),
+    ],
+  };
+}
+
+function scatter(data, width) {
+  const most = Math.max(1, ...data.map((d) => Math.max(d.left, d.right)));
+  const size = Math.min(width, 560);
+  return {
+    width: size, height: size * 0.92, marginLeft: 52, marginBottom: 42, marginTop: 16,
+    x: { domain: [0, most * 1.05], label: null }, y: { domain: [0, most * 1.05], label: null },
+    marks: [
+      gridX({ ...grid, ticks: 6 }), gridY({ ...grid, ticks: 6 }),
+      link([0], { x1: 0, y1: 0, x2: most * 1.05, y2: most * 1.05, stroke: "var(--muted)", strokeOpacity: 0.6 }),
+      axisX({ ...AXIS, ticks: 6, label: "left clicks" }),
+      axisY({ ...AXIS, ticks: 6, label: "right clicks" }),
+      ...KINDS.map((kind) => dot(data.filter((d) => d.kind === kind), { x: "left", y: "right", r: kind === "calm" ? 3.5 : 5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], fillOpacity: kind === "calm" ? 0.55 : 0.9, stroke: kind === "wait" ? COLOUR[kind] : "var(--surface)", strokeWidth: kind === "wait" ? 1.5 : 0.75 })),
+      tip(data, pointer({ ...tipStyle, x: "left", y: "right", title: (d) => `${shorten(d.name, 48)}\n${WORDS[d.kind]}\n${d.left} left, ${d.right} right, n = ${d.n}\nlean ${sign(d.bias)}` })),
+    ],
+  };
+}
+
+const CHARTS = { evidence, path, ranking, scatter, sides };
+
+function draw(figure) {
+  const data = JSON.parse(document.getElementById(figure.dataset.source).textContent);
+  const width = Math.max(280, Math.floor(figure.clientWidth));
+  if (figure.dataset.drawn === String(width)) return;
+  figure.dataset.drawn = String(width);
+  const svg = plot(CHARTS[figure.dataset.chart](data, width));
+  // The library brings a style element, which the security policy would refuse; the style sheet has its rules.
+  svg.querySelectorAll("style").forEach((element) => element.remove());
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", figure.dataset.label);
+  svg.classList.add("drawing");
+  if (figure.dataset.chart === "scatter") svg.classList.add("square");
+  figure.querySelectorAll("svg.drawing").forEach((element) => element.remove());
+  figure.prepend(svg);
+}
+
+function drawAll() {
+  document.querySelectorAll("[data-chart]").forEach(draw);
+}
+
+drawAll();
+let waiting = 0;
+addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(drawAll, 150);
+});
