@@ -1,0 +1,167 @@
+"""Refit, standard errors, rank intervals and order changes against dense least squares."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fdr_core import Comparisons, detect
+from fdr_core.design import DENSE_ITEMS
+from fdr_core.ranking import Z95, Refit, order_changes, ranking_table, refit
+from fdr_core.statistics import Answers, sum_answers
+from tests.core.cases import crowd, sums_of
+from tests.core.dense import dense_design
+from tests.core.test_design import two_groups
+
+FLAGGED = np.array([1, 2])
+ITEMS = np.array([f"item {k}" for k in range(8)], dtype=object)
+
+
+def dense_refit(answers, flagged):
+    """Least squares on [D, A_S], scores centred; with the covariance of the scores."""
+    D, A = dense_design(answers, 8, 20)
+    A = A[:, flagged] * np.sqrt(np.bincount(answers.annotator, minlength=20)[flagged])
+    X = np.concatenate([D, A], axis=1)
+    estimate = np.linalg.lstsq(X, answers.outcome, rcond=None)[0]
+    residual = answers.outcome - X @ estimate
+    variance = residual @ residual / (len(answers) - np.linalg.matrix_rank(X))
+    cov = variance * np.linalg.pinv(X.T @ X)
+    return estimate[:8], estimate[8:], variance, cov[:8, :8]
+
+
+@pytest.mark.parametrize("flagged", [FLAGGED, np.zeros(0, dtype=np.int64)], ids=["two flagged", "nobody flagged"])
+def test_refit_equals_dense_least_squares(flagged):
+    answers = crowd(np.random.default_rng(0), graded=True)
+    fit = refit(sums_of(answers), flagged, fallback_ridge=5.0)
+    theta, gamma, variance, _ = dense_refit(answers, flagged)
+    assert fit.theta == pytest.approx(theta - theta.mean())
+    assert fit.gamma == pytest.approx(gamma)
+    assert fit.variance == pytest.approx(variance)
+    raw = dense_refit(answers, np.zeros(0, dtype=np.int64))[0]
+    assert fit.raw == pytest.approx(raw - raw.mean())
+
+
+@pytest.mark.parametrize("flagged", [FLAGGED, np.zeros(0, dtype=np.int64)], ids=["two flagged", "nobody flagged"])
+def test_standard_errors_and_rank_intervals_equal_the_dense_formula(flagged):
+    answers = crowd(np.random.default_rng(0), n_answers=150)
+    sums = sums_of(answers)
+    table = ranking_table(refit(sums, flagged, fallback_ridge=5.0), sums, ITEMS, flagged).set_index("item").loc[ITEMS]
+    theta, _, _, cov = dense_refit(answers, flagged)
+    centre = np.eye(8) - 1 / 8
+    cov = centre @ cov @ centre
+    assert table["se"].to_numpy() == pytest.approx(np.sqrt(np.diag(cov)))
+    low, high = np.ones(8, dtype=int), np.full(8, 8)
+    for i in range(8):
+        for j in range(8):
+            margin = Z95 * np.sqrt(max(cov[i, i] + cov[j, j] - 2 * cov[i, j], 0.0))
+            low[i] += theta[j] - theta[i] > margin
+            high[i] -= theta[i] - theta[j] > margin
+    assert table["rank_low"].tolist() == low.tolist()
+    assert table["rank_high"].tolist() == high.tolist()
+    assert table["rank"].tolist() == [1 + int((theta > t + 1e-12).sum()) for t in theta]
+    assert (table["rank_low"] <= table["rank"]).all()
+    assert (table["rank"] <= table["rank_high"]).all()
+
+
+def test_order_changes_equal_brute_force_the_clearest_first():
+    sums = sums_of(crowd(np.random.default_rng(3), n_answers=120, n_biased=10, bias=0.9))
+    fit = refit(sums, np.arange(10), fallback_ridge=5.0)
+    found = order_changes(fit, ITEMS)
+    expected = {
+        (ITEMS[i], ITEMS[j])
+        for i in range(8)
+        for j in range(8)
+        if fit.theta[i] > fit.theta[j] and fit.raw[i] < fit.raw[j]
+    }
+    assert expected
+    assert set(zip(found["above"], found["below"], strict=True)) == expected
+    assert (np.diff(found["difference"]) <= 0).all()
+    score = dict(zip(ITEMS, fit.theta, strict=True))
+    raw = dict(zip(ITEMS, fit.raw, strict=True))
+    for row in found.itertuples():
+        assert row.difference == pytest.approx(score[row.above] - score[row.below])
+        assert row.raw_difference == pytest.approx(raw[row.above] - raw[row.below])
+        assert row.difference > 0 > row.raw_difference
+
+
+def test_order_changes_without_any_flag_are_none():
+    sums = sums_of(crowd(np.random.default_rng(3)))
+    found = order_changes(refit(sums, np.zeros(0, dtype=np.int64), fallback_ridge=5.0), ITEMS)
+    assert list(found.columns) == ["above", "below", "raw_difference", "difference"]
+    assert found.empty
+
+
+def test_ranking_of_two_groups_ranks_each_on_its_own():
+    answers = two_groups()
+    sums = sums_of(answers)
+    fit = refit(sums, FLAGGED, fallback_ridge=5.0)
+    table = ranking_table(fit, sums, ITEMS, FLAGGED)
+    for _, group in table.groupby("component"):
+        assert sorted(group["rank"]) == [1, 2, 3, 4]
+        assert group["score"].sum() == pytest.approx(0.0, abs=1e-12)
+        assert group["rank_high"].max() <= 4
+    changes = order_changes(fit, ITEMS)
+    part = dict(zip(table["item"], table["component"], strict=True))
+    assert all(part[a] == part[b] for a, b in zip(changes["above"], changes["below"], strict=True))
+    theta, _, _, cov = dense_refit(answers, FLAGGED)
+    for group in (range(4), range(4, 8)):
+        centre = np.eye(4) - 1 / 4
+        local = centre @ cov[np.ix_(group, group)] @ centre
+        rows = table.set_index("item").loc[ITEMS[list(group)]]
+        assert rows["se"].to_numpy() == pytest.approx(np.sqrt(np.diag(local)))
+        assert rows["score"].to_numpy() == pytest.approx(theta[list(group)] - theta[list(group)].mean())
+
+
+def test_ranking_of_equal_scores_shares_the_better_rank():
+    fit = Refit(
+        np.array([0.5, 0.5, -1.0]), np.zeros(3), np.zeros(0), np.zeros((0, 0)), 1.0, np.zeros(3, dtype=np.int64)
+    )
+    answers = Answers(np.zeros(3, int), np.array([0, 1, 2]), np.array([1, 2, 0]), np.zeros(3), np.arange(3), np.ones(3))
+    table = ranking_table(fit, sum_answers(answers, 3, 1), np.array(["a", "b", "c"], dtype=object), np.zeros(0, int))
+    assert table["rank"].tolist() == [1, 1, 3]
+    assert table["raw_rank"].tolist() == [1, 1, 1]
+
+
+def test_refit_where_items_absorb_the_bias_falls_back_on_the_ridge():
+    n_tasks = 30
+    rows = [(j, 2 * t, 2 * t + 1, 1.0 if j == 0 else (-1.0) ** t) for j in range(2) for t in range(n_tasks)]
+    frame = pd.DataFrame(rows, columns=["annotator", "left", "right", "outcome"])
+    comparisons = Comparisons.from_frame(frame.assign(coin=frame["left"]))
+    answers = Answers(
+        comparisons.annotator.astype(np.int64),
+        comparisons.left.astype(np.int64),
+        comparisons.right.astype(np.int64),
+        comparisons.outcome,
+        comparisons.coin,
+        np.ones(len(comparisons)),
+    )
+    fit = refit(sum_answers(answers, 2 * n_tasks, 2), np.array([0, 1]), fallback_ridge=10.0)
+    assert fit.gamma == pytest.approx([1.0, 0.0], abs=0.05)
+    assert np.isfinite(fit.theta).all()
+
+
+@pytest.mark.slow
+def test_ranking_of_many_items_has_standard_errors_close_to_the_exact_ones():
+    rng = np.random.default_rng(5)
+    n = DENSE_ITEMS + 100
+    left = np.concatenate([np.arange(n), rng.integers(n, size=9 * n)])
+    right = (left + rng.integers(1, n, size=10 * n)) % n
+    theta = rng.normal(size=n)
+    outcome = np.where(theta[left] - theta[right] + rng.logistic(size=10 * n) > 0, 1.0, -1.0)
+    result = detect(Comparisons.from_arrays(left % 20, left, right, outcome), draws=1, path="marginal")
+    table = result.ranking.sort_values("item")
+    answers = Answers(left % 20, left, right, outcome, np.arange(10 * n), np.ones(10 * n))
+    L = sum_answers(answers, n, 20).laplacian.toarray()
+    pseudo_inverse = np.linalg.inv(L + 1 / n) - 1 / n
+    scores = pseudo_inverse @ sum_answers(answers, n, 20).Dy
+    fit = scores[left] - scores[right]
+    variance = ((outcome - fit) ** 2).sum() / (10 * n - n + 1)
+    if not result.flagged:
+        assert table["score"].to_numpy() == pytest.approx(scores, abs=1e-6)
+    ratio = table["se"].to_numpy() / np.sqrt(variance * np.diag(pseudo_inverse))
+    assert np.median(ratio) == pytest.approx(1.0, abs=0.05)
+    assert np.quantile(ratio, 0.01) > 0.7
+    assert np.quantile(ratio, 0.99) < 1.3
+    assert (table["rank_low"] <= table["rank"]).all()
+    assert (table["rank"] <= table["rank_high"]).all()
+    inside = (table["rank_low"] <= n / 2) & (table["rank_high"] >= n / 2)
+    assert 0.1 < inside.mean() < 0.95

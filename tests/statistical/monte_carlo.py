@@ -1,0 +1,62 @@
+"""Repeated detection on simulated crowds with known truth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from fdr_core import detect
+from fdr_core.simulate import Simulated
+
+#: The rate that all tests ask for.
+Q = 0.1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """False discovery proportion, power and number of flags, run by run."""
+
+    fdp: np.ndarray
+    power: np.ndarray
+    found: np.ndarray
+    constructions: Counter[str]
+
+    @property
+    def fdr(self) -> float:
+        """Mean false discovery proportion."""
+        return float(self.fdp.mean())
+
+    @property
+    def margin(self) -> float:
+        """Three standard errors of the mean, from the spread at the bound where no run had an error."""
+        n = len(self.fdp)
+        return 3.0 * max(float(self.fdp.std()), 0.02) / np.sqrt(n)
+
+    def holds(self, bound: float = Q) -> bool:
+        """Whether the rate is at most the bound, give or take three standard errors."""
+        return self.fdr <= bound + self.margin
+
+    def __str__(self) -> str:
+        return (
+            f"FDR {self.fdr:.3f} (3 SE {self.margin:.3f}), power {self.power.mean():.3f}, any flag "
+            f"{(self.found > 0).mean():.3f}, {len(self.fdp)} runs, {dict(self.constructions)}"
+        )
+
+
+def measure(make: Callable[[Generator], Simulated], runs: int, *, seed: int, **options: Any) -> Measured:
+    """Simulate, detect and compare with the truth, ``runs`` times."""
+    fdp, power, found = np.zeros(runs), np.zeros(runs), np.zeros(runs)
+    constructions: Counter[str] = Counter()
+    for run in range(runs):
+        truth = make(np.random.default_rng([seed, run]))
+        result = detect(truth.comparisons, q=Q, seed=run, **options)
+        fdp[run] = truth.false_discovery_proportion(result.flagged)
+        power[run] = truth.power(result.flagged)
+        found[run] = len(result.flagged)
+        constructions[result.audit.construction] += 1
+    return Measured(fdp, power, found, constructions)
