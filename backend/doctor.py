@@ -37,6 +37,7 @@ def examine(settings: Settings, store: Store, client: LabelStudioClient | None) 
     findings = [_database(store), _own_address(settings), _webhook_secret(settings)]
     if client is None:
         return [*findings, _not_configured(settings)]
+    client = client.hurried()
     reached = _label_studio(client)
     findings += reached
     if not all(finding.ok for finding in reached):

@@ -49,6 +49,10 @@ class LabelStudioClient:
         self._transport = transport
         self._call = transport.call
 
+    def hurried(self) -> "LabelStudioClient":
+        """The same client without second attempts, for somebody who waits for the answer."""
+        return LabelStudioClient(self._transport.hurried())
+
     @property
     def url(self) -> str:
         """The only address this client calls."""

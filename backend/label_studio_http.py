@@ -30,6 +30,7 @@ Json: TypeAlias = dict[str, Any]
 Timeout: TypeAlias = tuple[float, float]
 
 DEFAULT_TIMEOUT: Timeout = (5.0, 60.0)
+HURRIED_TIMEOUT: Timeout = (3.0, 10.0)
 ACCESS_SECONDS = 240.0  # an access token lives 300 s; renewed with a minute to spare
 MAX_WAIT_SECONDS = 60.0
 RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
@@ -156,6 +157,19 @@ class Transport:
         self._access = ""
         self._access_until = float("-inf")
         self.server_time: datetime | None = None
+
+    def hurried(self) -> "Transport":
+        """The same address and token without second attempts, for somebody who waits for the answer."""
+        return Transport(
+            self.url,
+            self._token,
+            session=self._session,
+            timeout=HURRIED_TIMEOUT,
+            attempts=1,
+            sleep=self._sleep,
+            clock=self._clock,
+            rng=self._rng,
+        )
 
     def call(
         self,

@@ -29,6 +29,7 @@ ADMIN_PASSWORD = "Adm1n-pass!"
 ADMIN_TOKEN = "0123456789abcdef0123456789abcdef01234567"
 FIRST_START_SECONDS = 600.0
 START_SECONDS = 120.0
+IMPORT_ATTEMPTS = 5
 
 PAIRWISE_CONFIG = (
     '<View><Header value="Which is better?"/><Pairwise name="pw" toName="left,right"/>'
@@ -204,8 +205,15 @@ class LabelStudioServer:
 
     def import_tasks(self, project: int, tasks: Sequence[Mapping[str, Any]]) -> list[int]:
         """Import tasks (each `{"data": …}`, optionally with annotations) and return their ids in the given order."""
-        answer = self.admin.call("POST", f"/api/projects/{project}/import?return_task_ids=true", json=list(tasks))
-        return [int(task) for task in answer["task_ids"]]
+        expected = sum(len(task.get("annotations", ())) for task in tasks)
+        for _ in range(IMPORT_ATTEMPTS):
+            answer = self.admin.call("POST", f"/api/projects/{project}/import?return_task_ids=true", json=list(tasks))
+            if answer["annotation_count"] == expected:
+                return [int(task) for task in answer["task_ids"]]
+            # On a locked database Label Studio tries again by itself, by then without the annotations.
+            for task in answer["task_ids"]:
+                self.admin.call("DELETE", f"/api/tasks/{task}/")
+        raise LabelStudioServerError(f"an import of {expected} annotations lost some {IMPORT_ATTEMPTS} times in a row")
 
     def export(self, project: int) -> list[dict[str, Any]]:
         """Return Label Studio's own JSON export of a project, unlabelled tasks included."""

@@ -9,7 +9,9 @@ Json = dict[str, Any]
 
 PREFIX = "evenhand"
 SCORE_STEP = 0.05  # a score that moved by less is not written again
-KEEP_VERSION_BELOW = 100  # with fewer changes than this, or than a tenth of the tasks, they are written one by one
+# Changes are written one by one while they are few: removing a whole version keeps Label Studio's database busy for
+# 20 ms a prediction, during which annotators wait.
+FEW, FEW_SHARE, MOST = 100, 0.25, 1000
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def make_plan(existing: Iterable[Json], desired: Mapping[int, Json], published: 
     ours = [entry for entry in existing if str(entry.get("model_version") or "").startswith(PREFIX)]
     if published:
         plan = _plan_for(published, ours, desired)
-        few = max(KEEP_VERSION_BELOW, len(desired) // 10)
+        few = min(max(FEW, FEW_SHARE * len(desired)), MOST)
         if published == current or len(plan.update) + len(plan.delete) <= few:
             return plan
     return _plan_for(current, ours, desired)

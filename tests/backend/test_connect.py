@@ -185,6 +185,7 @@ def test_doctor_with_label_studio_down_says_so_and_stops_there(
 ) -> None:
     server.break_connection(10)
     assert list(failed(examine(settings, store, client))) == ["Label Studio"]
+    assert len(server.failures) == 9, "somebody waits for the findings, so nothing is tried twice"
 
 
 @pytest.mark.parametrize(
