@@ -248,6 +248,18 @@ def decide(project_id: int) -> dict[str, Any]:
     return decision_to_api(made)
 
 
+# Served by `backend.web.downloads`, which gives the dashboard the same files.
+for _name, _type, _summary in (
+    ("report.html", "text/html", "The report in one file"),
+    ("report.json", "application/json", "The report as data"),
+    ("annotators.csv", "text/csv", "The report's annotators"),
+    ("ranking.csv", "text/csv", "The report's ranking"),
+):
+    operations.declare(
+        "get", f"{PREFIX}/projects/<{ID}:project_id>/runs/<{ID}:run_id>/{_name}", _summary, content_type=_type
+    )
+
+
 def project_to_api(found: Project) -> dict[str, Any]:
     """A project as the API shows it."""
     store = get_store()

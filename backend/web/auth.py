@@ -145,7 +145,9 @@ def _guard() -> WerkzeugResponse | None:
 
 
 def _identify(level: Level) -> User | None:
-    """Who calls; wrong credentials raise, missing ones give None."""
+    """Who calls; wrong credentials raise, missing ones give None. Public pages look at the session only."""
+    if level == "public":
+        return _session_user()
     settings = get_settings()
     sent = request.headers.get(SECRET_HEADER)
     if level == "webhook" and sent is not None and settings.webhook_secret:
@@ -162,7 +164,7 @@ def _identify(level: Level) -> User | None:
     if user is not None:
         return user
     needs_secret = level == "webhook" and bool(settings.webhook_secret)
-    if level != "public" and not needs_secret and _is_local_request() and is_open():
+    if not needs_secret and _is_local_request() and is_open():
         return User(LOCAL_USER, "open")
     return None
 

@@ -162,6 +162,11 @@ class Operations:
 
         return register
 
+    def declare(self, method: str, rule: str, summary: str, *, content_type: str) -> None:
+        """Describe a route that another blueprint serves."""
+        endpoint = re.sub(r"\W+", "_", rule.rsplit("/", 1)[-1])
+        self.table.append(Operation(method, rule, summary, (), None, {"type": "string"}, content_type, endpoint))
+
     def describe(self, version: str) -> dict[str, Any]:
         """The whole description."""
         paths: dict[str, dict[str, Any]] = {}

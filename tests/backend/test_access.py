@@ -1,0 +1,236 @@
+"""Who may do what: default-deny, Basic, webhook secret, sessions, CSRF, brute force, the open mode on loopback."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from backend.app import create_app
+from backend.errors import SettingsError
+from backend.serve import refuse_open_doors
+from backend.settings import Settings, is_loopback
+from backend.store import Store
+from backend.web.auth import access_level, hash_password
+from tests.backend.conftest import FakeClock
+
+SECRET = "webhook-secret-0123456789"
+CLOSED = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", webhook_secret=SECRET)
+PUBLIC = {"ml_api.health", "dashboard.login", "dashboard.static"}
+STRANGER = {"REMOTE_ADDR": "192.0.2.7"}
+
+
+def basic(name: str = "lead", password: str = "right-horse") -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+@pytest.fixture
+def closed(sqlite_store: Store) -> Flask:
+    return create_app(CLOSED, sqlite_store)
+
+
+@pytest.fixture
+def client(closed: Flask) -> FlaskClient:
+    return closed.test_client()
+
+
+@pytest.fixture
+def open_client(sqlite_store: Store) -> FlaskClient:
+    return create_app(Settings(), sqlite_store).test_client()
+
+
+def every_route(app: Flask) -> list[tuple[str, str, str]]:
+    found = []
+    for rule in app.url_map.iter_rules():
+        path = re.sub(r"<int[^>]*>", "1", rule.rule)
+        path = re.sub(r"<[^>]*>", "x", path)
+        found += [(rule.endpoint, method, path) for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})]
+    return found
+
+
+def test_every_route_without_credentials_is_refused_except_the_public_ones(closed: Flask) -> None:
+    client = closed.test_client()
+    routes = every_route(closed)
+    assert len(routes) > 15
+    let_in = {
+        endpoint
+        for endpoint, method, path in routes
+        if client.open(path, method=method, environ_base=STRANGER).status_code not in (401, 403)
+    }
+    assert let_in <= PUBLIC
+    assert "ml_api.health" in let_in
+
+
+def test_every_route_in_open_mode_is_refused_to_other_machines(sqlite_store: Store) -> None:
+    app = create_app(Settings(), sqlite_store)
+    client = app.test_client()
+    for endpoint, method, path in every_route(app):
+        if endpoint not in PUBLIC:
+            assert client.open(path, method=method, environ_base=STRANGER).status_code in (401, 403), path
+
+
+def test_every_public_route_is_marked_so_and_nothing_else(closed: Flask) -> None:
+    public = {rule.endpoint for rule in closed.url_map.iter_rules() if access_level(closed, rule.endpoint) == "public"}
+    assert public <= PUBLIC
+
+
+def test_unknown_path_tells_strangers_nothing(client: FlaskClient) -> None:
+    assert client.get("/nothing-here", environ_base=STRANGER).status_code == 401
+    assert client.get("/nothing-here", headers=basic()).status_code == 404
+
+
+def test_basic_right_and_wrong_password(client: FlaskClient) -> None:
+    assert client.get("/versions", headers=basic()).status_code == 200
+    refused = client.get("/versions", headers=basic(password="wrong"))
+    assert refused.status_code == 401
+    assert refused.headers["WWW-Authenticate"].startswith("Basic")
+    assert refused.get_json()["error"]["code"] == "unauthorized"
+
+
+def test_basic_of_a_named_account_works_and_ends_with_the_account(client: FlaskClient, sqlite_store: Store) -> None:
+    sqlite_store.put_user("ana", hash_password("a long password"))
+    assert client.get("/api/v1/projects", headers=basic("ana", "a long password")).status_code == 200
+    sqlite_store.delete_user("ana")
+    assert client.get("/api/v1/projects", headers=basic("ana", "a long password")).status_code == 401
+
+
+def test_health_with_wrong_credentials_still_answers(client: FlaskClient) -> None:
+    assert client.get("/health", headers=basic(password="wrong")).status_code == 200
+
+
+def test_webhook_takes_the_secret_or_basic_and_counts_what_it_refuses(
+    client: FlaskClient, sqlite_store: Store, payload: Callable[[str], Any]
+) -> None:
+    body = payload("req_webhook_ANNOTATION_CREATED")
+    assert client.post("/webhook", json=body).status_code == 401
+    assert client.post("/webhook", json=body, headers={"X-Evenhand-Secret": "wrong"}).status_code == 401
+    assert sqlite_store.list_projects() == []
+    assert client.post("/webhook", json=body, headers={"X-Evenhand-Secret": SECRET}).status_code == 200
+    assert client.post("/webhook", json=body, headers=basic()).status_code == 200
+    refused = [row for row in sqlite_store.event_counts() if row["outcome"] == "unauthorized"]
+    assert refused[0]["count"] >= 1
+    assert "evenhand connect" in sqlite_store.list_problems()[0].remedy
+
+
+def test_secret_opens_nothing_but_the_webhook(client: FlaskClient) -> None:
+    for path in ("/versions", "/metrics", "/api/v1/projects"):
+        assert client.get(path, headers={"X-Evenhand-Secret": SECRET}).status_code == 401
+
+
+def test_open_mode_with_a_webhook_secret_still_asks_for_it(sqlite_store: Store) -> None:
+    client = create_app(Settings(webhook_secret=SECRET), sqlite_store).test_client()
+    assert client.post("/webhook", json={}).status_code == 401
+    assert client.get("/versions").status_code == 200
+
+
+def test_brute_force_is_slowed_down_and_forgiven_in_time(
+    client: FlaskClient, sqlite_store: Store, clock: FakeClock
+) -> None:
+    for _ in range(6):
+        assert client.get("/versions", headers=basic(password="wrong")).status_code == 401
+    blocked = client.get("/versions", headers=basic())
+    assert blocked.status_code == 429
+    assert int(blocked.headers["Retry-After"]) >= 1
+    assert client.get("/versions", headers=basic(), environ_base={"REMOTE_ADDR": "127.0.0.9"}).status_code == 200
+    clock.now += 120
+    assert client.get("/versions", headers=basic()).status_code == 200
+
+
+def test_open_mode_under_a_foreign_host_name_is_refused(open_client: FlaskClient) -> None:
+    assert open_client.get("/api/v1/projects").status_code == 200
+    assert open_client.get("/api/v1/projects", headers={"Host": "evil.example"}).status_code == 401
+
+
+def test_open_mode_ends_with_the_first_account(sqlite_store: Store) -> None:
+    sqlite_store.put_user("ana", hash_password("a long password"))
+    client = create_app(Settings(), sqlite_store).test_client()
+    assert client.get("/api/v1/projects").status_code == 401
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
+def test_changes_asked_for_by_another_site_are_refused(open_client: FlaskClient, headers: dict[str, str]) -> None:
+    refused = open_client.post("/webhook", data=json.dumps({"action": "X"}), headers=headers)
+    assert refused.status_code == 403
+
+
+def test_session_needs_the_csrf_token_for_changes(closed: Flask, sqlite_store: Store) -> None:
+    client = closed.test_client()
+    token = log_in(client)
+    assert client.get("/api/v1/projects").status_code == 200
+    assert client.patch("/api/v1/projects/1/config", json={"q": 0.2}).status_code == 403
+    sent = client.patch("/api/v1/projects/1/config", json={"q": 0.2}, headers={"X-CSRF-Token": token})
+    assert sent.status_code == 404
+
+
+def test_session_ends_when_the_password_changes(closed: Flask, sqlite_store: Store) -> None:
+    sqlite_store.put_user("ana", hash_password("a long password"))
+    client = closed.test_client()
+    log_in(client, "ana", "a long password")
+    assert client.get("/api/v1/projects").status_code == 200
+    sqlite_store.put_user("ana", hash_password("another password"))
+    assert client.get("/api/v1/projects").status_code == 401
+
+
+def test_session_cookie_is_not_for_scripts_or_other_sites(closed: Flask) -> None:
+    client = closed.test_client()
+    log_in(client)
+    cookie = client.get_cookie("evenhand_session")
+    assert cookie is not None
+    assert cookie.http_only
+    assert cookie.same_site == "Lax"
+
+
+def test_session_forged_with_another_key_is_refused(closed: Flask, sqlite_store: Store) -> None:
+    other = create_app(
+        Settings(basic_auth_user="lead", basic_auth_pass="right-horse", secret_key="x" * 32), sqlite_store
+    )
+    thief = other.test_client()
+    log_in(thief)
+    cookie = thief.get_cookie("evenhand_session")
+    assert cookie is not None
+    client = closed.test_client()
+    client.set_cookie("evenhand_session", cookie.value)
+    assert client.get("/api/v1/projects").status_code == 401
+
+
+def log_in(client: FlaskClient, name: str = "lead", password: str = "right-horse") -> str:
+    """Log in through the app's own function, as the login page does, and return the CSRF token."""
+    from backend.web import auth
+
+    with client.application.test_request_context("/ui/login", method="POST", environ_base={"REMOTE_ADDR": "127.0.0.1"}):
+        auth.log_in(name, password)
+        from flask import session
+
+        values = dict(session)
+    with client.session_transaction() as stored:
+        stored.update(values)
+    return str(values["csrf_token"])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "evenhand.example"])
+def test_listening_beyond_loopback_without_credentials_is_refused(sqlite_store: Store, host: str) -> None:
+    with pytest.raises(SettingsError, match="BASIC_AUTH_USER"):
+        refuse_open_doors(Settings(host=host), sqlite_store)
+    refuse_open_doors(Settings(host=host, basic_auth_user="a", basic_auth_pass="b"), sqlite_store)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("localhost", True), ("127.3.2.1", True), ("::1", True), ("10.0.0.1", False)]
+)
+def test_loopback_is_recognised(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_answers_carry_security_headers_and_a_request_id(client: FlaskClient) -> None:
+    answer = client.get("/health", headers={"X-Request-Id": "abc-1"})
+    assert answer.headers["X-Request-Id"] == "abc-1"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "'unsafe-inline'" not in answer.headers["Content-Security-Policy"]
+    evil = client.get("/health", headers={"X-Request-Id": "a b\u00e4"})
+    assert re.fullmatch(r"[0-9a-f]{16}", evil.headers["X-Request-Id"])
