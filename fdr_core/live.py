@@ -97,6 +97,15 @@ def persists(*, flagged: bool, sup_e: float, warned: bool) -> bool:
     return flagged and (sup_e >= PERSISTENT_E or warned)
 
 
+@dataclass
+class _UnderCoin:
+    """What was answered under one coin: its items, the answers and their sum (for the item of the lower code)."""
+
+    items: set[int]
+    count: float = 0.0
+    total: float = 0.0
+
+
 class Consensus:
     """Probability that the left item is preferred, from one state of the data, without answers under the same coin."""
 
@@ -114,30 +123,31 @@ class Consensus:
         solver = item_solver(sums.laplacian, ridge=self._ridge)
         self._theta = solver.solve(Dy) if n else np.zeros(0)
         self._inverse = solver.solve(np.eye(n)) if 0 < n <= DENSE_ITEMS else None
-        self._coins: dict[Hashable, tuple[float, float]] = {}
+        self._coins: dict[Hashable, _UnderCoin] = {}
         labels = statistics.coin_labels()
         for left, right, coin, weight, y in zip(
             answers.left.tolist(), answers.right.tolist(), answers.coin.tolist(), answers.weight, adjusted, strict=True
         ):
             label = labels.get(coin)
             if label is not None:
-                count, total = self._coins.get(label, (0.0, 0.0))
-                self._coins[label] = (count + weight, total + weight * (y if left < right else -y))
+                known = self._coins.setdefault(label, _UnderCoin({left, right}))
+                known.items |= {left, right}
+                known.count += weight
+                known.total += weight * (y if left < right else -y)
 
     def probability_left(self, left: Hashable, right: Hashable, coin: Hashable = None) -> float:
-        """P(left preferred); 1/2 where nothing is known apart from answers under the same coin."""
+        """P(left preferred); 1/2 where nothing is known apart from the coin, or the coin decided several pairs."""
         a, b = self._items.get(left), self._items.get(right)
         if a is None or b is None:
             return 0.5
         gap = float(self._theta[a] - self._theta[b])
         known = self._coins.get(coin) if coin is not None else None
         if known is not None:
-            if self._inverse is None:
+            if self._inverse is None or known.items != {a, b}:
                 return 0.5
-            count, total = known
-            total = total if a < b else -total
+            total = known.total if a < b else -known.total
             h = float(self._inverse[a, a] + self._inverse[b, b] - 2 * self._inverse[a, b])
-            gap = (gap - h * total) / (1.0 - h * count)  # rank-one downdate; h count < 1 thanks to the ridge
+            gap = (gap - h * total) / (1.0 - h * known.count)  # rank-one downdate; h count < 1 thanks to the ridge
         return float(np.clip((1.0 + gap) / 2.0, 1 - MOST_CERTAIN, MOST_CERTAIN))
 
 

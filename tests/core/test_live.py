@@ -1,0 +1,189 @@
+"""Live evidence: every bet is fair under the null, the consensus never sees the answer's own coin."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fdr_core import SufficientStatistics
+from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.live import BETS, Consensus, LiveCrowd, LiveEvidence, early_warnings, persists
+
+
+@given(st.floats(0.0, 1.0), st.sampled_from([1.0, 0.3]))
+def test_update_averages_to_one_over_the_two_sides_of_the_chosen_item(pi, strength):
+    start = LiveEvidence()
+    shown_left = start.update(strength, pi)  # the chosen item, of probability pi, stood left
+    shown_right = start.update(-strength, 1.0 - pi)  # the same item stood right
+    mean = (np.exp(shown_left.log_wealth) + np.exp(shown_right.log_wealth)) / 2
+    assert mean == pytest.approx(np.ones(2 * len(BETS)))
+    assert (shown_left.e + shown_right.e) / 2 == pytest.approx(1.0)
+
+
+def test_update_worked_by_hand_follows_the_formula():
+    evidence = LiveEvidence().update(1.0, 0.25)
+    for k, p in enumerate(BETS):
+        assert np.exp(evidence.log_wealth[k]) == pytest.approx(2 * (p + (1 - p) * 0.25) / (p + 2 * (1 - p) * 0.25))
+        assert np.exp(evidence.log_wealth[k + len(BETS)]) == pytest.approx(
+            2 * (1 - p) * 0.25 / (p + 2 * (1 - p) * 0.25)
+        )
+    assert evidence.answers == 1
+
+
+def test_update_with_a_tie_is_no_evidence():
+    evidence = LiveEvidence().update(1.0).update(0.0, 0.9)
+    assert evidence.e == LiveEvidence().update(1.0).e
+    assert evidence.answers == 2
+
+
+def test_bet_is_larger_where_the_choice_contradicts_the_consensus():
+    surprised, unsurprised = LiveEvidence(), LiveEvidence()
+    for _ in range(8):
+        surprised, unsurprised = surprised.update(1.0, 0.1), unsurprised.update(1.0, 0.9)
+    assert surprised.e > 2 * unsurprised.e > 2
+
+
+def test_e_process_of_honest_annotators_has_mean_one_and_rarely_reaches_twenty():
+    rng = np.random.default_rng(0)
+    last, highest = [], []
+    for _ in range(800):
+        evidence = LiveEvidence()
+        quality = rng.normal(size=(40, 2))
+        for one, two in quality:
+            p_one = 1 / (1 + np.exp(two - one))
+            chosen_first = rng.random() < p_one
+            first_left = rng.random() < 0.5
+            side = 1.0 if chosen_first == first_left else -1.0
+            evidence = evidence.update(side, p_one if first_left else 1 - p_one)
+        last.append(evidence.e)
+        highest.append(evidence.sup_e)
+    assert np.mean(last) <= 1 + 3 * np.std(last) / np.sqrt(len(last))
+    assert np.mean(np.array(highest) >= 20) <= 0.05
+    assert np.mean(np.array(highest) >= 2) > 0.05
+
+
+def test_e_process_of_a_clicker_grows_and_keeps_its_supremum():
+    evidence = LiveEvidence()
+    for _ in range(40):
+        evidence = evidence.update(1.0)
+    top = evidence.e
+    assert top > 1e6
+    for _ in range(40):
+        evidence = evidence.update(-1.0)
+    assert evidence.e < top
+    assert evidence.sup_e >= top
+
+
+def test_e_process_of_very_many_answers_stays_finite():
+    evidence = LiveEvidence()
+    for _ in range(3000):
+        evidence = evidence.update(1.0)
+    assert np.isfinite(evidence.e)
+    assert np.isfinite(evidence.sup_e)
+
+
+def test_state_survives_storing():
+    evidence = LiveEvidence().update(1.0, 0.3).update(-1.0, 0.8).update(0.0)
+    assert LiveEvidence.from_dict(evidence.as_dict()) == evidence
+
+
+def history(rng, n=80):
+    """Answers of five annotators on six items under twenty coins, one pair each."""
+    pairs = [tuple(rng.choice(6, size=2, replace=False)) for _ in range(20)]
+    rows = []
+    for _ in range(n):
+        coin = int(rng.integers(20))
+        left, right = pairs[coin] if rng.random() < 0.5 else pairs[coin][::-1]
+        rows.append((int(rng.integers(5)), int(left), int(right), float(rng.choice([-1, 1, 0, 0.5])), coin))
+    return rows
+
+
+def filled(rows):
+    statistics = SufficientStatistics()
+    for who, left, right, outcome, coin in rows:
+        statistics.add(who, left, right, outcome, coin=coin)
+    return statistics
+
+
+def dense_gap(rows, left, right, ridge, biases):
+    """theta[left] - theta[right] of a ridge fit to the rows."""
+    D, y = np.zeros((len(rows), 6)), np.zeros(len(rows))
+    for k, (who, a, b, outcome, _) in enumerate(rows):
+        D[k, a], D[k, b], y[k] = 1.0, -1.0, outcome - biases.get(who, 0.0)
+    theta = np.linalg.solve(D.T @ D + ridge * np.eye(6), D.T @ y)
+    return theta[left] - theta[right]
+
+
+@pytest.mark.parametrize("biases", [{}, {0: 0.4, 3: -0.2}], ids=["no bias known", "biases of the last run"])
+def test_consensus_without_the_coin_equals_a_refit_without_its_answers(biases):
+    rows = history(np.random.default_rng(2))
+    statistics = filled(rows)
+    consensus = Consensus(statistics, biases)
+    ridge = ridge_for(statistics.answers())
+    for _, left, right, _, coin in rows:
+        others = [row for row in rows if row[4] != coin]
+        expected = (1 + dense_gap(others, left, right, ridge, biases)) / 2
+        assert consensus.probability_left(left, right, coin) == pytest.approx(np.clip(expected, 0.05, 0.95))
+        everything = (1 + dense_gap(rows, left, right, ridge, biases)) / 2
+        assert consensus.probability_left(left, right) == pytest.approx(np.clip(everything, 0.05, 0.95))
+        assert consensus.probability_left(left, right, "a new coin") == consensus.probability_left(left, right)
+
+
+def test_consensus_where_only_the_same_coin_was_answered_is_even():
+    statistics = SufficientStatistics()
+    for who in range(5):
+        statistics.add(who, "a", "b", 1.0, coin="task 1")
+    consensus = Consensus(statistics)
+    assert consensus.probability_left("a", "b", "task 1") == pytest.approx(0.5)
+    assert consensus.probability_left("a", "b", "task 2") > 0.5
+    assert consensus.probability_left("a", "unknown") == 0.5
+
+
+def test_consensus_where_one_coin_decided_several_pairs_is_even_for_that_coin():
+    statistics = SufficientStatistics()
+    statistics.add("ann", "a", "b", 1.0, coin="shared").add("ann", "b", "c", 1.0, coin="shared")
+    statistics.add("bob", "a", "b", 1.0, coin="other")
+    consensus = Consensus(statistics)
+    assert consensus.probability_left("a", "b", "shared") == 0.5
+    assert consensus.probability_left("a", "c", "other") == 0.5  # another pair than the one the coin is known for
+
+
+def test_consensus_of_nothing_is_even():
+    assert Consensus(SufficientStatistics()).probability_left("a", "b") == 0.5
+
+
+def test_crowd_counts_a_coin_of_an_annotator_once():
+    crowd = LiveCrowd()
+    for _ in range(5):
+        crowd.observe("ann", 1.0, coin="task 1")
+    crowd.observe("ann", 1.0, coin="task 2")
+    crowd.observe("bob", 1.0, coin="task 1")
+    assert crowd.evidence["ann"].answers == 2
+    assert crowd.evidence["bob"].answers == 1
+
+
+def test_crowd_warns_of_a_clicker_and_keeps_the_warning():
+    crowd = LiveCrowd(q=0.1)
+    rng = np.random.default_rng(0)
+    for k in range(60):
+        crowd.observe("clicker", 1.0, coin=k)
+        for name in range(9):
+            crowd.observe(name, float(rng.choice([-1, 1])), coin=k)
+    assert crowd.warn() == {"clicker"}
+    for k in range(200):
+        crowd.observe("clicker", -1.0, coin=100 + k)
+    assert "clicker" in crowd.warn()
+    assert crowd.persistent(["clicker", 3, "never seen"]) == ["clicker"]
+
+
+def test_persists_needs_a_flag_and_lasting_evidence():
+    assert persists(flagged=True, sup_e=20.0, warned=False)
+    assert persists(flagged=True, sup_e=1.0, warned=True)
+    assert not persists(flagged=True, sup_e=19.9, warned=False)
+    assert not persists(flagged=False, sup_e=100.0, warned=True)
+
+
+def test_early_warnings_follow_e_bh():
+    assert early_warnings([100.0, 1.0, 0.5], 0.1).tolist() == [True, False, False]
+    assert early_warnings([29.0, 1.0, 0.5], 0.1).tolist() == [False, False, False]
+    assert early_warnings([16.0, 15.0, 0.5], 0.1).tolist() == [True, True, False]
