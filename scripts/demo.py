@@ -175,6 +175,7 @@ class Watch:
 
     def __init__(self, evenhand: Evenhand, project: int, names: dict[str, str]) -> None:
         self.evenhand = evenhand
+        self.project = project
         self.path = f"/api/v1/projects/{project}"
         self.names = names
         self.run = 0
@@ -207,12 +208,7 @@ class Watch:
             if time.monotonic() > give_up:
                 raise RuntimeError(f"Evenhand holds {self.answers()} of {answers} answers after {SETTLE_SECONDS:.0f} s")
             self.look_for(2)
-        asked = requests.post(f"{self.evenhand.url}{self.path}/runs", timeout=30)
-        asked.raise_for_status()
-        while self.evenhand.get(f"{self.path}/runs/{asked.json()['id']}")["status"] in {"queued", "running"}:
-            if time.monotonic() > give_up:
-                raise RuntimeError(f"the last run did not finish within {SETTLE_SECONDS:.0f} s")
-            time.sleep(0.5)
+        self.evenhand.command("run", str(self.project), "--wait")
         self.look()
 
     def answers(self) -> int:
