@@ -28,9 +28,9 @@ class LiveDesk:
 
     def advance(self, project: Project, now: float) -> list[str]:
         """Count all new first submissions; return the annotators warned of for the first time."""
-        seq, evidence = self._store.get_live(project.id)
-        if seq >= self._store.get_project(project.id).seq:
+        if not self._store.changes_since(project.id, project.live_seq, limit=1):
             return []
+        seq, evidence = self._store.get_live(project.id)
         met = self._met_before(project.id, seq)
         q = ProjectConfig.model_validate(project.config).q
         warned: list[str] = []

@@ -37,8 +37,6 @@ def pull_is_due(project: Project, reconcile_minutes: float, now: float) -> bool:
     return reconcile_minutes > 0 and now - project.last_pull_at >= 60.0 * reconcile_minutes
 
 
-def has_news(project: Project, last_done: Run | None) -> bool:
-    """Whether answers or settings changed since the last finished run."""
-    if last_done is None:
-        return True
-    return project.seq != last_done.seq or dict(project.config) != dict(last_done.config or {})
+def has_new_settings(project: Project, last_done: Run | None) -> bool:
+    """Whether the project's settings differ from those of the last finished run."""
+    return last_done is None or dict(project.config) != dict(last_done.config or {})

@@ -21,7 +21,7 @@ from backend.live_evidence import LiveDesk
 from backend.logs import configure_logging
 from backend.publish import publish_project
 from backend.reconcile import pull_project
-from backend.schedule import has_news, pull_is_due, run_is_due
+from backend.schedule import has_new_settings, pull_is_due, run_is_due
 from backend.settings import Settings
 from backend.statistics_cache import Current, StatisticsCache
 from backend.store import Store, open_store
@@ -38,6 +38,8 @@ LEASE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 1.0
 CHORE_LEASE_SECONDS = 300.0
 LONGEST_PAUSE_SECONDS = 900.0
+
+PublishedState = tuple[int | None, float | None, str, int]
 
 
 def run_worker(settings: Settings, stop_event: threading.Event) -> None:
@@ -97,13 +99,20 @@ class Runs:
                 self._desk.advance(project, now)
         newest = self._store.latest_run(project.id, status=None)
         done = self._store.latest_run(project.id)
+        if self._has_changed(project, done):
+            seen = done.seq if done is not None and done.seq is not None else 0
+            if run_is_due(project, newest, self._store.count_changes(project.id, seen), now):
+                self._store.request_run(project.id, "schedule")
+
+    def _has_changed(self, project: Project, done: Run | None) -> bool:
+        """Whether what is judged changed since a run; other changes (tasks, skips) advance the sequence number too."""
         seen = done.seq if done is not None and done.seq is not None else 0
-        if project.seq > seen and run_is_due(project, newest, self._store.count_changes(project.id, seen), now):
-            self._store.request_run(project.id, "schedule")
+        return project.seq > seen and bool(self._store.changes_since(project.id, seen, limit=1))
 
     def _execute(self, run: Run, lease: Lease) -> None:
         project = self._store.get_project(run.project_id)
-        if run.trigger != "manual" and not has_news(project, self._store.latest_run(project.id)):
+        done = self._store.latest_run(project.id)
+        if run.trigger != "manual" and not (self._has_changed(project, done) or has_new_settings(project, done)):
             self._store.drop_run(run.id, lease)
             return
         logger.info("run %d of project %d begins (%s)", run.id, project.id, run.trigger)
@@ -174,7 +183,7 @@ class Chores:
         self._store, self._settings, self._owner, self._session = store, settings, owner, session
         self._client = client_from_settings(settings, session)
         self._pauses: dict[tuple[str, int], tuple[float, float]] = {}
-        self._published: dict[int, tuple[int | None, float | None]] = {}
+        self._published: dict[int, PublishedState] = {}
 
     def once(self) -> bool:
         """Do one round of chores; they are never urgent enough to spin."""
@@ -190,7 +199,7 @@ class Chores:
         if pull_is_due(project, self._settings.reconcile_minutes, now) and not self._pausing("pull", project, now):
             self._attempt("pull", project, lambda: self._pull(client, project))
             project = self._store.get_project(project.id)
-        state = (self._latest_run_id(project), project.last_pull_at)
+        state = self._state_to_publish(project)
         needed = project.kind == "comparison" and self._needs_publishing(project, state, now)
         if needed and self._attempt("publish", project, lambda: self._publish(client, project)):
             self._published[project.id] = state
@@ -205,13 +214,15 @@ class Chores:
         report = publish_project(self._store, client, project, now=self._store.clock(), settings=self._settings)
         return not report.waiting
 
-    def _needs_publishing(self, project: Project, state: tuple[int | None, float | None], now: float) -> bool:
+    def _needs_publishing(self, project: Project, state: PublishedState, now: float) -> bool:
         is_news = self._published.get(project.id) != state
         return state[0] is not None and is_news and not self._pausing("publish", project, now)
 
-    def _latest_run_id(self, project: Project) -> int | None:
+    def _state_to_publish(self, project: Project) -> PublishedState:
+        """What publishing depends on; while it stays the same there is nothing to write."""
         latest = self._store.latest_run(project.id)
-        return latest.id if latest is not None else None
+        decisions = self._store.list_decisions(project.id, limit=1).total
+        return (latest.id if latest else None, project.last_pull_at, str(project.config.get("publish")), decisions)
 
     def _attempt(self, chore: str, project: Project, work: Callable[[], bool]) -> bool:
         """Do it under a lease; a failure becomes a visible problem and a growing pause."""

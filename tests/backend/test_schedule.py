@@ -6,7 +6,7 @@ import pytest
 
 from backend.config import ProjectConfig
 from backend.domain import Project, Run
-from backend.schedule import has_news, pull_is_due, run_is_due
+from backend.schedule import has_new_settings, pull_is_due, run_is_due
 
 NOW = 1_000_000.0
 
@@ -74,9 +74,8 @@ def test_pull_is_due_by_time_or_need(changes, due):
     assert pull_is_due(project(**changes), 15.0, NOW) is due
 
 
-def test_news_are_new_answers_or_new_settings():
+def test_new_settings_are_told_from_those_of_the_last_run():
     same = run(seq=500, config=project().config)
-    assert not has_news(project(), same)
-    assert has_news(project(seq=501), same)
-    assert has_news(project(config={**project().config, "q": 0.2}), same)
-    assert has_news(project(), None)
+    assert not has_new_settings(project(), same)
+    assert has_new_settings(project(config={**project().config, "q": 0.2}), same)
+    assert has_new_settings(project(), None)

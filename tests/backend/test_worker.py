@@ -8,7 +8,7 @@ import pytest
 
 from backend.analyse import analyse, data_hash, evidence_in_time
 from backend.config import ProjectConfig
-from backend.domain import Batch, Comparison
+from backend.domain import Batch, Comparison, Task
 from backend.live_evidence import LiveDesk
 from backend.statistics_cache import StatisticsCache, rebuild
 from backend.worker import Runs
@@ -128,14 +128,17 @@ def test_scheduled_run_without_news_is_dropped_and_a_manual_one_is_not(store, pr
 def test_watch_requests_a_run_when_enough_answers_came(store, project, clock):
     rows, _ = crowd_rows(n_answers=20)
     store.set_config(project.id, ProjectConfig(every_answers=100))
-    store.apply(project.id, Batch(comparisons=rows, event="ANNOTATION_CREATED"))
+    store.apply(project.id, Batch(comparisons=rows))
     clock.now += 10
     runs = Runs(store, "me")
     assert runs.once()
     newest = store.latest_run(project.id)
     assert newest.trigger == "schedule"
     clock.now += 3600 * 24
+    labelled = Task(1, "a", "b", None, None, None, None, True, clock.now)
+    store.apply(project.id, Batch(tasks=[labelled]))  # moves the sequence number, not what is judged
     assert not runs.once()
+    assert store.list_runs(project.id).total == 1
 
 
 def test_run_that_cannot_be_judged_as_asked_fails_with_the_reason_and_a_problem(store, project):

@@ -1,0 +1,178 @@
+"""Speed and memory of the numeric core, beside what a user would pick instead; everything in one run.
+
+    python -m benchmarks.core            all parts (about ten minutes, most of it the dense construction)
+    python -m benchmarks.core --quick    without the dense construction at m = 1,000 and the two largest sizes
+
+Each case runs in a process of its own, so that its peak memory is its own.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from fdr_core import Comparisons, SufficientStatistics, detect
+from fdr_core.draws import Fixed, run_draws
+from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
+from fdr_core.paths import Races, follow
+from fdr_core.selection import loss_limit
+from fdr_core.simulate import shaped
+
+SIZES = [
+    (100, 100, 10_000, "lbi", 0.5),
+    (1_000, 200, 100_000, "lbi", 8.0),
+    (10_000, 200, 1_000_000, "lbi", 90.0),
+    (100_000, 200, 10_000_000, "marginal", 90.0),
+    (5_000, 100_000, 1_000_000, "marginal", 90.0),
+]
+LARGE = 2_000_000
+
+
+def simulated(m: int, n: int, N: int) -> Comparisons:
+    return shaped(m, n, N, rng=np.random.default_rng(1)).comparisons
+
+
+def case_detect(m: int, n: int, N: int, path: str) -> dict:
+    """`detect` with default settings."""
+    comparisons = simulated(m, n, N)
+    begun = time.perf_counter()
+    result = detect(comparisons, path=path, clock=time.perf_counter)
+    return {"seconds": time.perf_counter() - begun, "flagged": len(result.flagged), "parts": dict(result.timings)}
+
+
+def case_fast_draw(m: int, n: int, N: int) -> dict:
+    """One draw of the paper's knockoffs and the exact ISS path, from statistics."""
+    statistics = SufficientStatistics.from_comparisons(simulated(m, n, N))
+    sums = statistics.sums
+    begun = time.perf_counter()
+    rng = np.random.default_rng(0)
+    problem = FixedKnockoffs(fixed_design(sums, np.arange(len(sums.counts)))).draw(rng)
+    limit = loss_limit(problem.m, 0.1, 1.0, 1)
+    follow(problem, "iss", races=Races(problem, close=False, limit=limit, rng=rng))
+    return {"seconds": time.perf_counter() - begun}
+
+
+def case_dense_draw(m: int, n: int, N: int) -> dict:
+    """The same as the paper writes it: columns, their projection, Q and A_tilde as matrices, then the same path."""
+    comparisons = simulated(m, n, N)
+    m = comparisons.n_annotators
+    begun = time.perf_counter()
+    rng = np.random.default_rng(0)
+    rows = np.arange(len(comparisons))
+    D = np.zeros((len(comparisons), comparisons.n_items))
+    D[rows, comparisons.left] = 1.0
+    D[rows, comparisons.right] = -1.0
+    A = np.zeros((len(comparisons), m))
+    A[rows, comparisons.annotator] = 1.0
+    A /= np.sqrt(A.sum(axis=0))
+    Q_D, _ = np.linalg.qr(D[:, 1:])
+    A -= Q_D @ (Q_D.T @ A)
+    Sigma = A.T @ A
+    inverse = np.linalg.inv(Sigma)
+    values, vectors = np.linalg.eigh(2 * np.eye(m) - inverse)
+    C = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    noise = rng.standard_normal((len(comparisons), m))
+    for basis in (Q_D, np.linalg.qr(A)[0]):
+        noise -= basis @ (basis.T @ noise)
+    Q, _ = np.linalg.qr(noise)
+    A_tilde = A @ (np.eye(m) - inverse) + Q @ C
+    X = np.concatenate([A, A_tilde], axis=1)
+    _dense_iss(X, comparisons.outcome, limit=loss_limit(m, 0.1, 1.0, 1))
+    return {"seconds": time.perf_counter() - begun}
+
+
+def _dense_iss(X: np.ndarray, y: np.ndarray, limit: float) -> None:
+    """ISS on the columns themselves: least squares on the support by the rows, at every event."""
+    p, t, losses, m = np.zeros(X.shape[1]), 0.0, 0, X.shape[1] // 2
+    support: list[int] = []
+    residual = y.copy()
+    decided = np.zeros(m, dtype=bool)
+    while losses <= limit and not decided.all():
+        v = X.T @ residual
+        v[support] = 0.0
+        wait = np.where(np.abs(v) > 1e-12, (np.sign(v) - p) / np.where(v == 0, 1.0, v), np.inf)
+        wait[wait <= 0] = np.inf
+        nxt = int(np.argmin(wait))
+        t += wait[nxt]
+        p += wait[nxt] * v
+        p[nxt] = np.sign(v[nxt])
+        support.append(nxt)
+        if not decided[nxt % m]:
+            decided[nxt % m] = True
+            losses += nxt >= m
+        gamma, *_ = np.linalg.lstsq(X[:, support], y, rcond=None)
+        residual = y - X[:, support] @ gamma
+
+
+def case_growth(m: int, n: int, N: int) -> dict:
+    """Time of ten paper draws with LBI once the statistics are there."""
+    sums = SufficientStatistics.from_comparisons(simulated(m, n, N)).sums
+    begun = time.perf_counter()
+    construction = Fixed(fixed_design(sums, np.arange(len(sums.counts))))
+    run_draws(construction, path="lbi", q=0.1, cut="knockoff+", draws=10, seed=0)
+    return {"seconds": time.perf_counter() - begun}
+
+
+def case_statistics(m: int, n: int, N: int) -> dict:
+    """Bulk intake of SufficientStatistics."""
+    comparisons = simulated(m, n, N)
+    statistics = SufficientStatistics()
+    begun = time.perf_counter()
+    statistics.add(comparisons)
+    _ = statistics.sums
+    return {"seconds": time.perf_counter() - begun}
+
+
+CASES = {name.removeprefix("case_"): function for name, function in globals().items() if name.startswith("case_")}
+
+
+def measured(case: str, *arguments: object) -> dict:
+    """Run one case in a fresh process; add its peak memory."""
+    command = [sys.executable, "-m", "benchmarks.core", "--case", case, *map(str, arguments)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
+    return json.loads(answer.stdout.strip().splitlines()[-1])
+
+
+def child(case: str, arguments: list[str]) -> None:
+    values = [int(a) if a.isdigit() else a for a in arguments]
+    result = CASES[case](*values)
+    result["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(result))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--case", nargs="+")
+    options = parser.parse_args()
+    if options.case:
+        child(options.case[0], options.case[1:])
+        return
+    print(f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, {time.strftime('%Y-%m-%d')}")
+    print("\ndetect, default settings (21 draws)")
+    print(f"{'annotators':>11}{'items':>9}{'answers':>12}  {'path':9}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}")
+    for m, n, N, path, aim in SIZES:
+        if options.quick and N > LARGE:
+            continue
+        r = measured("detect", m, n, N, path)
+        print(f"{m:>11,}{n:>9,}{N:>12,}  {path:9}{r['seconds']:>9.2f}{aim:>7.1f}{r['megabytes']:>9.0f}{r['flagged']:>9}")
+    m, n, N = (300, 200, 9_000) if options.quick else (1_000, 200, 30_000)
+    fast, dense = measured("fast_draw", m, n, N), measured("dense_draw", m, n, N)
+    ratio = dense["seconds"] / fast["seconds"]
+    print(f"\none paper draw + exact ISS, m = {m}, n = {n}, N = {N:,}")
+    print(f"  from statistics {fast['seconds']:.3f} s, dense construction {dense['seconds']:.1f} s: {ratio:,.0f} times faster")
+    small, large = measured("growth", 500, 100, 50_000), measured("growth", 500, 100, 500_000)
+    print("\nten paper draws once the statistics are there, m = 500, n = 100")
+    print(f"  N = 50,000: {small['seconds']:.2f} s, N = 500,000: {large['seconds']:.2f} s, ratio {large['seconds'] / small['seconds']:.2f}")
+    intake = measured("statistics", 1_000, 200, 2_000_000)
+    print(f"\nSufficientStatistics: {2_000_000 / intake['seconds'] / 1e6:.1f} million comparisons a second in bulk")
+
+
+if __name__ == "__main__":
+    main()
