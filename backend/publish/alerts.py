@@ -8,7 +8,7 @@ from backend.label_studio import project_epoch
 from backend.label_studio_http import LabelStudioMissingError
 from backend.protocol import ALERT_ANNOTATOR
 from backend.pseudonyms import pseudonym
-from backend.publish.cards import LABEL_CONFIG, Card, card_data
+from backend.publish.cards import LABEL_CONFIG, LIST_VIEW, Card, card_data
 from backend.publish.context import Context, content_hash
 from backend.reconcile import user_names
 from backend.reviews import PSEUDONYM_KEY
@@ -39,6 +39,8 @@ def publish_alerts(context: Context) -> None:
         context.store.name_annotators(target.id, user_names(context.client), insert=True)
         if context.settings is not None:
             ensure_webhook(context.client, target.ls_project_id, context.settings)
+        if not context.client.views(target.ls_project_id):
+            context.client.create_view(target.ls_project_id, LIST_VIEW)
         _write(context, target, cards)
 
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from backend.protocol import ALERT_ANNOTATOR, ALERT_PROJECT
+from backend.publish.views import view_data
 
 LABEL_CONFIG = """<View>
   <HyperText name="card" value="$card" inline="true"/>
@@ -20,7 +21,20 @@ LABEL_CONFIG = """<View>
   <TextArea name="comment" toName="card" placeholder="Why? (optional)" maxSubmissions="1" rows="3"/>
 </View>"""
 
+# The page itself and our keys would only fill the list with code.
+LIST_VIEW = view_data(
+    "Default",
+    hidden=(
+        "data.card",
+        f"data.{ALERT_PROJECT}",
+        f"data.{ALERT_ANNOTATOR}",
+        "cancelled_annotations",
+        "total_predictions",
+    ),
+)
+
 WORDS = {"bad": "always one side", "ugly": "leans to one side"}
+LABEL_STYLE = "padding:2px 16px 2px 0;opacity:.75;white-space:nowrap;vertical-align:top"
 STYLE = "font-family:system-ui,sans-serif;max-width:44rem;line-height:1.5"
 
 
@@ -62,15 +76,14 @@ def finding(verdict: str) -> str:
 def card_html(card: Card) -> str:
     """The page of a card: the finding, the figures behind it, and what it does not say."""
     rows = "".join(
-        f'<tr><td style="padding:2px 16px 2px 0;color:#555">{escape(label)}</td><td>{escape(text)}</td></tr>'
-        for label, text in _rows(card)
+        f'<tr><td style="{LABEL_STYLE}">{escape(label)}</td><td>{escape(text)}</td></tr>' for label, text in _rows(card)
     )
     state = "" if card.is_current else "<p><b>The latest run no longer lists this annotator.</b></p>"
     link = f'<p><a href="{escape(card.link, quote=True)}">Open in Evenhand</a></p>' if card.link else ""
     return (
         f'<div style="{STYLE}"><h3 style="margin:0 0 4px">{escape(card.name)}: {escape(finding(card.verdict))}</h3>'
-        f'<p style="margin:0 0 12px;color:#555">{escape(card.project_title)}</p>{state}<table>{rows}</table>'
-        f'<p style="color:#555">{escape(_caution(card.q))}</p>{link}</div>'
+        f'<p style="margin:0 0 12px;opacity:.75">{escape(card.project_title)}</p>{state}<table>{rows}</table>'
+        f'<p style="margin:12px 0;opacity:.75">{escape(_caution(card.q))}</p>{link}</div>'
     )
 
 

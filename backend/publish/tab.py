@@ -4,6 +4,7 @@ from typing import Any
 
 from backend.label_studio_http import LabelStudioMissingError
 from backend.publish.context import STATE, Context, content_hash
+from backend.publish.views import view_data
 
 CHANNEL = "tab"
 TITLE = "Position bias: to review"
@@ -58,7 +59,7 @@ def _write(context: Context, people: list[int]) -> None:
             pass  # removed by somebody a moment ago
     if not views:
         # Label Studio makes its own first tab only where there is none yet; without it people would see ours alone.
-        client.create_view(project, {"title": DEFAULT_TITLE, "type": "list", "target": "tasks"})
+        client.create_view(project, view_data(DEFAULT_TITLE))
     view = client.create_view(project, _definition(people))
     context.count("tabs_created")
     context.remember(CHANNEL, remote_id=str(view["id"]))
@@ -70,10 +71,4 @@ def _definition(people: list[int]) -> Json:
         {"filter": "filter:tasks:annotators", "operator": "contains", "type": "List", "value": person}
         for person in people
     ]
-    return {
-        "title": TITLE,
-        "type": "list",
-        "target": "tasks",
-        "filters": {"conjunction": "or", "items": items},
-        "ordering": ["-tasks:updated_at"],
-    }
+    return view_data(TITLE, filters=items, newest_first=True)

@@ -83,6 +83,10 @@ class World:
     def tabs(self) -> list[dict[str, Any]]:
         return [view for view in self.server.views.values() if view["data"]["title"] == TITLE]
 
+    def titles(self) -> list[str]:
+        """The tabs people see in the comparison project."""
+        return [view["data"]["title"] for view in self.server.views.values() if view["project"] == 1]
+
     def writes(self) -> int:
         return sum(self.server.count(method) for method in ("POST", "PATCH", "DELETE"))
 
@@ -211,7 +215,7 @@ def test_tab_filters_one_scalar_per_flagged_annotator(world: World) -> None:
     (tab,) = world.tabs()
     assert tab["data"]["filters"]["conjunction"] == "or"
     assert [item["value"] for item in tab["data"]["filters"]["items"]] == [2, 3]
-    assert [view["data"]["title"] for view in world.server.views.values()] == ["Default", TITLE]
+    assert world.titles() == ["Default", TITLE]
 
 
 def test_tab_follows_the_flags_and_goes_with_the_last_one(world: World) -> None:
@@ -223,7 +227,7 @@ def test_tab_follows_the_flags_and_goes_with_the_last_one(world: World) -> None:
     world.run(SCORES, {})
     world.publish()
     assert world.tabs() == []
-    assert [view["data"]["title"] for view in world.server.views.values()] == ["Default"]
+    assert world.titles() == ["Default"]
 
 
 def test_tab_removed_by_hand_is_made_again_when_the_flags_change(world: World) -> None:
@@ -272,6 +276,15 @@ def test_alerts_project_events_are_sent_here_with_the_secret(world: World) -> No
     (hook,) = (w for w in world.server.webhooks.values() if w["project"] == world.alerts().ls_project_id)
     assert hook["url"] == "http://evenhand.test:9090/webhook"
     assert hook["headers"] == {"X-Evenhand-Secret": "s3cret"}
+
+
+def test_list_of_cards_hides_the_pages_code_and_our_keys(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    world.run(SCORES, {"2": 0.6})
+    world.publish()
+    (view,) = (v for v in world.server.views.values() if v["project"] == world.alerts().ls_project_id)
+    assert {"tasks:data.card", "tasks:data.evenhand_annotator"} <= set(view["data"]["hiddenColumns"]["explore"])
 
 
 def test_pseudonyms_hide_names_and_ids_and_leave_the_tab_out(world: World) -> None:
@@ -398,7 +411,7 @@ class Killed(BaseException):
     """Stands for kill -9: nothing of ours runs after it."""
 
 
-@pytest.mark.parametrize("step", range(16))
+@pytest.mark.parametrize("step", range(20))
 def test_killed_after_any_call_is_completed_by_the_next_process(
     world: World, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
