@@ -10,7 +10,7 @@ LABEL_STUDIO_VENV := .label-studio/venv
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 LABEL_STUDIO_STAMP := $(LABEL_STUDIO_VENV)/.installed
-CHECKED := fdr_core backend tests scripts $(wildcard benchmarks examples)
+CHECKED := fdr_core backend tests scripts docker $(wildcard benchmarks examples)
 
 # The first interpreter that is new enough; the lock files are made for 3.11. Override with `make PYTHON=...`.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
@@ -58,11 +58,10 @@ test: $(DEV_STAMP) $(LABEL_STUDIO_STAMP) components ## everything, as CI runs it
 components: $(DEV_STAMP) ## PostgreSQL and Chromium for the tests (installed when run as root)
 	@scripts/components.sh
 
-ifneq ($(wildcard benchmarks/__main__.py),)
 .PHONY: bench
-bench: $(DEV_STAMP) ## speed and quality beside other methods
-	$(ONE_THREAD) $(BIN)/python -m benchmarks $(BENCH_ARGS)
-endif
+bench: $(DEV_STAMP) ## every benchmark in benchmarks/; BENCH_ARGS=--quick for the short ones
+	for module in $$(grep -l '^if __name__' benchmarks/*.py | sed 's/[.]py$$//; s#/#.#g'); do \
+		$(ONE_THREAD) $(BIN)/python -m "$$module" $(BENCH_ARGS); done
 
 ##@ Release
 .PHONY: lock
