@@ -193,6 +193,8 @@ def _decide(
             "unlucky set of sides can touch many annotators at once.",
             "Assign sides anew for more tasks before acting on a flag.",
         )
+    if method == "paper":
+        require_rows(figures["answers"], int(assessable.sum()) or figures["annotators"], figures["items"])
     if not assessable.any():
         verdict.say("No annotator has enough answers to be judged yet.", "Collect more answers per annotator.")
         return "none"
@@ -294,8 +296,14 @@ def _paper_if_separable(
     judged = _assessable(answers, data.sums, q, ridge=0.0)[0] if figures["items"] <= DENSE_ITEMS else assessable
     n_judged = int(judged.sum())
     try:
-        require_rows(round(data.sums.n), n_judged, figures["items"])
-        lowest = fixed_design(data.sums, np.flatnonzero(judged)).smallest_eigenvalue() if n_judged else 0.0
+        require_rows(figures["answers"], n_judged or figures["annotators"], figures["items"])
+        if not n_judged:
+            verdict.say(
+                "No annotator has enough answers left to be judged once item scores are fitted.",
+                "Collect more answers per annotator, or let more annotators judge the same items.",
+            )
+            return "none"
+        lowest = fixed_design(data.sums, np.flatnonzero(judged)).smallest_eigenvalue()
     except DesignError as error:
         if insist:
             raise
@@ -331,10 +339,13 @@ def _assessable(answers: Answers, sums: Sums, q: float, ridge: float | None = No
 
 def coins_per_annotator(answers: Answers, n_annotators: int) -> Floats:
     """Number of distinct coins that each annotator answered under."""
-    pairs = (
-        np.unique(np.stack([answers.annotator, answers.coin]), axis=1) if len(answers) else np.zeros((2, 0), dtype=int)
-    )
-    return np.bincount(pairs[0], minlength=n_annotators).astype(float)
+    return _distinct_partners(answers.annotator, answers.coin, n_annotators).astype(float)
+
+
+def _distinct_partners(who: Ints, partner: Ints, n: int) -> Ints:
+    """How many different partners each code met."""
+    span = int(partner.max(initial=0)) + 1
+    return np.bincount(np.unique(who.astype(np.int64) * span + partner) // span, minlength=n)
 
 
 def _describe(answers: Answers, data: AuditInput) -> dict[str, Any]:
@@ -343,13 +354,9 @@ def _describe(answers: Answers, data: AuditInput) -> dict[str, Any]:
     left = np.bincount(answers.left, answers.weight, minlength=n_items)
     right = np.bincount(answers.right, answers.weight, minlength=n_items)
     coin_codes, coin = np.unique(answers.coin, return_inverse=True)
-    item_coin = np.unique(
-        np.stack([np.concatenate([answers.left, answers.right]), np.concatenate([coin, coin])]), axis=1
-    )
-    coins_of_item = np.bincount(item_coin[0], minlength=n_items)
-    per_coin_annotators = np.bincount(
-        np.unique(np.stack([coin, answers.annotator]), axis=1)[0], minlength=len(coin_codes)
-    )
+    shown = np.concatenate([answers.left, answers.right])
+    coins_of_item = _distinct_partners(shown, np.concatenate([coin, coin]), n_items)
+    per_coin_annotators = _distinct_partners(coin, answers.annotator, len(coin_codes))
     one_sided = (left == 0) | (right == 0)
     doubt = float(np.maximum(coins_of_item[one_sided] - 1, 0).sum())
     used = sums.counts[sums.counts > 0]

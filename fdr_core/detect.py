@@ -21,6 +21,7 @@ from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.guarantee import Guarantee, guarantee_of
 from fdr_core.knockoffs.flip import FlipDesign, ridge_for
 from fdr_core.knockoffs.paper import fixed_design
+from fdr_core.knockoffs.slack import SOLVERS
 from fdr_core.paths import PATHS, follow
 from fdr_core.ranking import Refit, order_changes, ranking_table, refit
 from fdr_core.selection import CUTS, e_bh, smallest_list
@@ -194,6 +195,7 @@ class _Options:
         _require(
             self.variance in (None, *VARIANCES), "variance", self.variance, f"None or one of {', '.join(VARIANCES)}"
         )
+        _require(self.slack_solver in SOLVERS, "slack_solver", self.slack_solver, f"one of {', '.join(SOLVERS)}")
 
     def copies_for(self, verdict: Audit) -> int:
         """Knockoff copies per annotator."""

@@ -38,7 +38,7 @@ def guarantee_of(verdict: Audit, *, cut: str, draws: int, aggregate: str, q: flo
             f"Each draw aims at {share} false flags on average; an annotator is flagged when most draws select it. "
             f"That rule has no proof: in simulations its rate of false flags stayed at or below about {share}.{caveat}",
         )
-    if cut == "knockoff":
+    if cut == "knockoff" and aggregate != "evalues":
         return Guarantee(
             "modified FDR",
             f"The modified rate of false flags (false flags divided by flags plus 1/q) is at most {share} on average "
