@@ -9,6 +9,7 @@ from backend.domain import Run, Task
 from backend.store import Store
 
 MOST_TASKS_READ = 50_000
+MOST_FLAGGED = 1_000
 WINDOWS = 40
 
 
@@ -44,7 +45,7 @@ def heaviest_answers(
     direction = 1.0 if lean >= 0 else -1.0
     weighed = []
     for row in rows:
-        if row["status"] != "answer" or row["outcome"] is None:
+        if row["status"] != "answer" or direction * (row["outcome"] or 0.0) <= 0:
             continue
         left, right = scores.get(row["left_item"]), scores.get(row["right_item"])
         expected = left - right if left is not None and right is not None else None
@@ -87,12 +88,12 @@ def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def tasks_to_review(store: Store, run: Run, *, most: int = 50) -> tuple[list[TaskToReview], int]:
+def tasks_to_review(store: Store, run: Run, *, most: int = 20) -> tuple[list[TaskToReview], int]:
     """Tasks to label again, most useful first, and the number of tasks whose consensus turns.
 
     Only tasks that a flagged annotator answered, or that lie on a pair that changed order, can gain from new answers.
     """
-    flagged = [row["annotator"] for row in store.all_annotators(run.id) if row["flagged"]]
+    flagged = [row["annotator"] for row in store.page_annotators(run.id, flagged=True, limit=MOST_FLAGGED).rows]
     touched: dict[int, int] = {}
     for task_ids in store.annotator_tasks(run.project_id, flagged).values():
         for task_id in task_ids:

@@ -13,6 +13,20 @@ const sign = (value, digits = 2) =>
   value == null ? "–" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
 const percent = (value) => `${Math.round(100 * value)} %`;
 const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+// Labels are cut by their width on the screen, between whole characters: one letter may be as wide as three others.
+const segmenter = new Intl.Segmenter();
+const ruler = document.createElement("canvas").getContext("2d");
+function fit(text, pixels) {
+  ruler.font = "12px system-ui, sans-serif";
+  const isWide = (part) => ruler.measureText(part).width > pixels;
+  if (!isWide(text)) return text;
+  let kept = "";
+  for (const { segment } of segmenter.segment(text)) {
+    if (isWide(`${kept}${segment}…`)) break;
+    kept += segment;
+  }
+  return `${kept.trimEnd()}…`;
+}
 const AXIS = { stroke: "var(--line)", fill: "var(--muted)", fontSize: 12 };
 const grid = { stroke: "var(--line)", strokeOpacity: 1 };
 const tipStyle = { fill: "var(--surface)", stroke: "var(--line)", fontSize: 12, lineWidth: 24, textPadding: 10 };
@@ -20,7 +34,7 @@ const tipStyle = { fill: "var(--surface)", stroke: "var(--line)", fontSize: 12, 
 function sides(data, width) {
   const middle = (d) => (d.from + d.until) / 2;
   return {
-    width, height: 260, marginLeft: 52, marginBottom: 40, marginTop: 16,
+    width, height: 270, marginLeft: 52, marginBottom: 40, marginTop: 30,
     x: { label: "answer" }, y: { domain: [0, 1], label: null },
     marks: [
       gridY({ ...grid, ticks: 5 }),
@@ -41,7 +55,7 @@ function evidence(data, width) {
   const bottom = Math.min(-0.5, ...data.map((d) => d.log10));
   const value = (d) => (d < 3 ? (10 ** d).toPrecision(2) : `10^${d.toFixed(1)}`);
   return {
-    width, height: 260, marginLeft: 52, marginBottom: 40, marginTop: 16,
+    width, height: 270, marginLeft: 52, marginBottom: 40, marginTop: 30,
     x: { label: "answer" }, y: { domain: [bottom, top * 1.05], label: null },
     marks: [
       gridY({ ...grid, ticks: 5 }),
@@ -58,15 +72,15 @@ function evidence(data, width) {
 
 function ranking(data, width) {
   const left = width < 520 ? 120 : 230;
-  const most = Math.floor(left / 7.2);
-  const label = new Map(data.map((d) => [d.item, shorten(d.label, most)]));
+  const ticks = width < 520 ? 3 : 6;
+  const label = new Map(data.map((d) => [d.item, fit(d.label, left - 16)]));
   return {
     width, height: 52 + 24 * data.length, marginLeft: left, marginBottom: 40, marginTop: 8,
     x: { label: null }, y: { domain: data.map((d) => d.item), label: null, type: "point", padding: 0.6 },
     marks: [
-      gridX({ ...grid, ticks: 6 }),
+      gridX({ ...grid, ticks }),
       ruleX([0], { stroke: "var(--muted)", strokeOpacity: 0.5 }),
-      axisX({ ...AXIS, ticks: 6, label: "score" }),
+      axisX({ ...AXIS, ticks, label: "score" }),
       axisY({ ...AXIS, tickFormat: (item) => label.get(item), tickSize: 0, label: null }),
       link(data, { x1: "low", x2: "high", y1: "item", y2: "item", stroke: "var(--calm)", strokeWidth: 2.5, strokeOpacity: 0.55 }),
       link(data, { x1: "raw", x2: "score", y1: "item", y2: "item", stroke: "var(--muted)", strokeWidth: 1.5 }),
@@ -82,16 +96,16 @@ function path(data, width) {
   const ends = data.lines.map((one) => ({ t: data.times.at(-1), gamma: one.gamma.at(-1), name: one.name, kind: one.kind }));
   const of = (rows, kind) => rows.filter((d) => d.kind === kind);
   return {
-    width, height: Math.min(460, Math.max(300, width * 0.5)), marginLeft: 52, marginRight: 24, marginBottom: 42, marginTop: 16,
-    x: { label: null }, y: { label: null },
+    width, height: Math.min(460, Math.max(300, width * 0.5)), marginLeft: 52, marginRight: 24, marginBottom: 42, marginTop: 28,
+    x: { label: null, type: data.times.every((t) => t > 0) ? "log" : "linear" }, y: { label: null },
     marks: [
       gridY({ ...grid, ticks: 6 }),
       ruleY([0], { stroke: "var(--muted)" }),
-      axisX({ ...AXIS, ticks: 6, label: "path time" }),
-      axisY({ ...AXIS, ticks: 6, label: "lean" }),
+      axisX({ ...AXIS, ticks: 6, tickFormat: (t) => String(Number(t.toPrecision(2))), label: "path time" }),
+      axisY({ ...AXIS, ticks: 6, label: "coefficient" }),
       ...KINDS.map((kind) => line(of(points, kind), { x: "t", y: "gamma", z: "z", stroke: COLOUR[kind], strokeWidth: WIDTH[kind], strokeOpacity: kind === "calm" || kind === "wait" ? 0.45 : 0.95, strokeDasharray: DASH[kind] })),
       ...KINDS.map((kind) => dot(of(ends, kind), { x: "t", y: "gamma", r: kind === "calm" || kind === "wait" ? 2.5 : 4.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], stroke: COLOUR[kind] })),
-      tip(points, pointer({ ...tipStyle, x: "t", y: "gamma", title: (d) => `${shorten(d.name, 48)}\n${WORDS[d.kind]}\nlean here ${sign(d.gamma)}` })),
+      tip(points, pointer({ ...tipStyle, x: "t", y: "gamma", title: (d) => `${shorten(d.name, 48)}\n${WORDS[d.kind]}\ncoefficient here ${sign(d.gamma)}` })),
     ],
   };
 }
@@ -100,7 +114,7 @@ function scatter(data, width) {
   const most = Math.max(1, ...data.map((d) => Math.max(d.left, d.right)));
   const size = Math.min(width, 560);
   return {
-    width: size, height: size * 0.92, marginLeft: 52, marginBottom: 42, marginTop: 16,
+    width: size, height: size * 0.92, marginLeft: 52, marginBottom: 42, marginTop: 28,
     x: { domain: [0, most * 1.05], label: null }, y: { domain: [0, most * 1.05], label: null },
     marks: [
       gridX({ ...grid, ticks: 6 }), gridY({ ...grid, ticks: 6 }),

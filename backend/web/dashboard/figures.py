@@ -14,7 +14,10 @@ MOST_LINES = 300
 MOST_POINTS = 3000
 MOST_STEPS = 120
 # On this page alone the library's words stand beside ours, since the paper's figures use them.
-LEGEND = tuple((verdict_kind(verdict), f"{words} ({verdict})") for verdict, words in VERDICTS.items())
+LEGEND = tuple(
+    (verdict_kind(verdict), words if verdict == "not assessable" else f"{words} ({verdict})")
+    for verdict, words in VERDICTS.items()
+)
 
 
 @bp.get(f"/projects/<{ID}:project_id>/figures")

@@ -9,7 +9,7 @@
     if (!button) return;
     const show = () => {
       const current = document.documentElement.dataset.theme || "auto";
-      button.querySelector("span").textContent = current;
+      button.querySelector("[data-theme-name]").textContent = current;
     };
     button.hidden = false;
     show();
