@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -99,11 +100,19 @@ class SparseItems:
         self.diagonal = np.maximum(self._K.diagonal(), 1e-300)
         self._tolerance = tolerance
 
+    def solve_reduced(self, B: sp.csr_array, counts: Floats, b: Floats) -> Floats:
+        """Return ``(K - B diag(1/counts) B')^{-1} b``: the system left when biases are eliminated (ridge only)."""
+        x = self._conjugate_gradients(b[:, None], lambda d: self._K @ d - B @ ((B.T @ d) / counts[:, None]))
+        if x is None:
+            raise DesignError(f"the biases of {len(counts)} annotators cannot be told from {len(b)} item scores")
+        return x[:, 0]
+
     def solve(self, b: Floats) -> Floats:
         """Return ``K^{-1} b`` (the right-hand sides of this model lie in the range of L, so no pinning is needed)."""
         flat = b.ndim == 1
         rhs = b[:, None] if flat else b
-        x = self._conjugate_gradients(rhs)
+        x = self._conjugate_gradients(rhs, lambda d: self._K @ d)
+        x = self._factorised(rhs) if x is None else x
         return x[:, 0] if flat else x
 
     def half(self, B: Floats) -> Floats:
@@ -113,7 +122,10 @@ class SparseItems:
             "Use method='flip', or path='marginal'"
         )
 
-    def _conjugate_gradients(self, rhs: Floats, max_iterations: int = 2000) -> Floats:
+    def _conjugate_gradients(
+        self, rhs: Floats, apply: Callable[[Floats], Floats], max_iterations: int = 2000
+    ) -> Floats | None:
+        """Solve ``apply(x) = rhs``, or return None where that takes too many steps."""
         x = np.zeros_like(rhs)
         residual = rhs.copy()
         z = residual / self.diagonal[:, None]
@@ -123,7 +135,7 @@ class SparseItems:
         for _ in range(max_iterations):
             if (rz <= goal).all():
                 return x
-            Kd = self._K @ direction
+            Kd = apply(direction)
             curvature = np.einsum("ij,ij->j", direction, Kd)
             alpha = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1.0), 0.0)
             x += alpha * direction
@@ -131,7 +143,7 @@ class SparseItems:
             z = residual / self.diagonal[:, None]
             rz, previous = np.einsum("ij,ij->j", residual, z), rz
             direction = z + direction * np.where(previous > 0, rz / np.where(previous > 0, previous, 1.0), 0.0)
-        return self._factorised(rhs)
+        return None
 
     def _factorised(self, rhs: Floats) -> Floats:
         """Solve directly: graphs on which conjugate gradients are slow (long chains) have factors with little fill."""

@@ -15,10 +15,12 @@ from fdr_core.statistics import Answers
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Up to this many coins the sign-flip distribution is enumerated; beyond, summed by a Fourier transform on a grid.
-ENUMERATED_COINS = 12
 #: Grid steps for the mean coin: sign flips of rounded residuals are an exact test too.
 _GRID = 8
+#: Beyond this many coins neighbours are flipped together: a smaller group of flips, hence still an exact test.
+_MOST_COINS = 4096
+#: Numbers held at once while the distributions of many annotators are computed.
+_BATCH = 4_000_000
 
 
 def counts_by_choice(answers: Answers, n_annotators: int) -> tuple[Ints, Ints, Ints]:
@@ -69,13 +71,20 @@ def sign_flip_p_values(answers: Answers, theta: Floats, n_annotators: int) -> Fl
     """Exact two-sided p-value of ``|sum of residuals|`` when the coins are flipped anew.
 
     Residuals are taken against a consensus that flips do not change, and rounded to a grid: the test of an odd function
-    of the residuals is as exact as that of the residuals themselves.
+    of the residuals is as exact as that of the residuals themselves. P-values below 1e-15 are given as 1e-15.
     """
     residual = answers.weight * (answers.outcome - (theta[answers.left] - theta[answers.right]))
-    owner, total = _sums_by_coin(answers, residual)
-    starts = np.searchsorted(owner, np.arange(n_annotators))
-    ends = np.searchsorted(owner, np.arange(n_annotators), side="right")
-    return np.array([_sign_flip_p(total[a:b]) for a, b in zip(starts, ends, strict=True)])
+    owner, units = _grid_units(*_sums_by_coin(answers, residual), n_annotators)
+    observed = np.abs(np.bincount(owner, units, minlength=n_annotators)).astype(np.int64)
+    reach = np.bincount(owner, np.abs(units), minlength=n_annotators).astype(np.int64)
+    p_value = np.ones(n_annotators)
+    length = 2 ** np.ceil(np.log2(2 * reach + 2)).astype(np.int64)
+    for size in np.unique(length[reach > 0]):
+        members = np.flatnonzero((length == size) & (reach > 0))
+        step = max(1, _BATCH // int(size))
+        for block in (members[i : i + step] for i in range(0, len(members), step)):
+            p_value[block] = _fourier_tails(owner, units, block, observed[block], int(size))
+    return np.clip(p_value, 1e-15, 1.0)
 
 
 def longest_runs(comparisons: Comparisons) -> Ints:
@@ -117,31 +126,31 @@ def _sums_by_coin(answers: Answers, values: Floats) -> tuple[Ints, Floats]:
     return annotator[starts], np.add.reduceat(values[order], starts)
 
 
-def _sign_flip_p(residual: Floats) -> float:
-    size = np.abs(residual)
-    if not len(residual) or size.sum() <= 1e-12:
-        return 1.0
-    units = np.rint(residual * (_GRID * len(residual) / size.sum())).astype(np.int64)
-    units = units[units != 0]
-    observed = abs(int(units.sum()))
-    if len(units) <= ENUMERATED_COINS:
-        sums = np.zeros(1, dtype=np.int64)
-        for unit in np.abs(units):
-            sums = np.concatenate([sums + unit, sums - unit])
-        return float((np.abs(sums) >= observed).mean())
-    return _fourier_tail(np.abs(units), observed)
+def _grid_units(owner: Ints, total: Floats, n_annotators: int) -> tuple[Ints, Ints]:
+    """Residual sums per coin in whole grid units, ordered by annotator, zeros left out."""
+    coins = np.bincount(owner, minlength=n_annotators)
+    if (coins > _MOST_COINS).any():
+        place = np.arange(len(owner)) - np.searchsorted(owner, owner)
+        group = np.where(coins[owner] > _MOST_COINS, place * _MOST_COINS // np.maximum(coins[owner], 1), place)
+        starts = np.flatnonzero(np.concatenate([[True], (np.diff(owner) != 0) | (np.diff(group) != 0)]))
+        owner, total = owner[starts], np.add.reduceat(total, starts)
+        coins = np.bincount(owner, minlength=n_annotators)
+    size = np.bincount(owner, np.abs(total), minlength=n_annotators)
+    scale = np.where(size > 1e-12, _GRID * coins / np.maximum(size, 1e-12), 0.0)
+    units = np.rint(total * scale[owner]).astype(np.int64)
+    return owner[units != 0], units[units != 0]
 
 
-def _fourier_tail(units: Ints, observed: int) -> float:
-    """``P(|sum of signed units| >= observed)`` from the characteristic function ``prod cos(t u)``."""
-    reach = int(units.sum())
-    length = 1 << (2 * reach + 1).bit_length()
-    value, count = np.unique(units, return_counts=True)
-    t = 2.0 * np.pi * np.arange(length // 2 + 1) / length
-    characteristic = np.ones(len(t))
-    for u, k in zip(value, count, strict=True):
-        characteristic *= np.cos(t * u) ** k
-    pmf = np.fft.irfft(characteristic, n=length)
-    tail = pmf[observed : reach + 1].sum() * (2.0 if observed > 0 else 1.0)
-    tail = 1.0 if observed == 0 else float(tail)
-    return float(np.clip(tail, 1e-15, 1.0))
+def _fourier_tails(owner: Ints, units: Ints, block: Ints, observed: Ints, length: int) -> Floats:
+    """``P(|sum of signed units| >= observed)`` for several annotators, from ``prod cos(t u)`` on a grid of t."""
+    rows = np.concatenate([np.arange(*np.searchsorted(owner, [j, j + 1])) for j in block])
+    place = np.searchsorted(block, owner[rows])
+    value, which = np.unique(np.abs(units[rows]), return_inverse=True)
+    count = np.bincount(place * len(value) + which, minlength=len(block) * len(value)).reshape(len(block), -1)
+    cosine = np.cos(np.outer(value, 2.0 * np.pi * np.arange(length // 2 + 1) / length))
+    magnitude = np.exp(count @ np.log(np.maximum(np.abs(cosine), 1e-300)))
+    sign = 1.0 - 2.0 * ((count @ (cosine < 0).astype(float)) % 2)
+    pmf = np.fft.irfft(magnitude * sign, n=length, axis=1)
+    upper = np.arange(length // 2)[None, :] >= observed[:, None]
+    tail = 2.0 * (pmf[:, : length // 2] * upper).sum(axis=1)
+    return np.where(observed == 0, 1.0, tail)

@@ -9,7 +9,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fdr_core.design import DENSE_ITEMS, components_of, item_solver
+from fdr_core.design import DENSE_ITEMS, ItemSolver, SparseItems, components_of, item_solver
 from fdr_core.statistics import Sums
 
 Floats = NDArray[np.float64]
@@ -43,26 +43,41 @@ class Refit:
 def refit(sums: Sums, flagged: Ints, *, fallback_ridge: float) -> Refit:
     """Refit with the flagged annotators' biases as free parameters.
 
-    Where item scores absorb the biases (unique pairs) the biases are estimated with ``fallback_ridge`` on theta.
+    Where item scores absorb the biases (unique pairs), and beyond ``DENSE_ITEMS`` items, the biases are estimated with
+    ``fallback_ridge`` on theta.
     """
     laplacian = sums.laplacian
     component = components_of(laplacian).astype(np.int64)
     solver = item_solver(laplacian)
     raw = _centred(solver.solve(sums.Dy), component)
-    B = sums.B[:, flagged].toarray()
-    inner = np.diag(sums.counts[flagged]) - B.T @ solver.solve(B) if len(flagged) else np.zeros((0, 0))
-    right = sums.Ay[flagged] - B.T @ raw
-    if len(flagged) and _is_degenerate(inner, sums.counts[flagged]):
-        ridged = item_solver(laplacian, ridge=fallback_ridge)
-        inner = np.diag(sums.counts[flagged]) - B.T @ ridged.solve(B)
-        right = sums.Ay[flagged] - B.T @ ridged.solve(sums.Dy)
-    gamma_cov = np.linalg.inv(inner) if len(flagged) else inner
-    gamma = gamma_cov @ right
+    B = sums.B[:, flagged]
+    gamma, gamma_cov = _biases(sums, B, flagged, solver, fallback_ridge)
     theta = _centred(solver.solve(sums.Dy - B @ gamma), component)
     rss = sums.yy - 2 * float(theta @ sums.Dy + gamma @ sums.Ay[flagged])
     rss += float(theta @ (laplacian @ theta)) + 2 * float(theta @ (B @ gamma)) + float(gamma**2 @ sums.counts[flagged])
     df = max(sums.n - solver.rank - len(flagged), 1.0)
     return Refit(theta, raw, gamma, gamma_cov, max(rss, 0.0) / df, component)
+
+
+def _biases(
+    sums: Sums, B: sp.csr_array, flagged: Ints, solver: ItemSolver, fallback_ridge: float
+) -> tuple[Floats, Floats]:
+    """Biases of the flagged annotators with their covariance (in units of the noise variance)."""
+    counts, Ay = sums.counts[flagged], sums.Ay[flagged]
+    if isinstance(solver, SparseItems):
+        # Many items: eliminate the biases instead of the scores, so that no n x k matrix is ever dense.
+        ridged = SparseItems(sums.laplacian, fallback_ridge)
+        theta = ridged.solve_reduced(B, counts, sums.Dy - B @ (Ay / counts))
+        return (Ay - B.T @ theta) / counts, np.diag(1.0 / counts)
+    dense = B.toarray()
+    inner = np.diag(counts) - dense.T @ solver.solve(dense) if len(flagged) else np.zeros((0, 0))
+    right = Ay - dense.T @ solver.solve(sums.Dy)
+    if len(flagged) and _is_degenerate(inner, counts):
+        ridged_items = item_solver(sums.laplacian, ridge=fallback_ridge)
+        inner = np.diag(counts) - dense.T @ ridged_items.solve(dense)
+        right = Ay - dense.T @ ridged_items.solve(sums.Dy)
+    cov = np.linalg.inv(inner) if len(flagged) else inner
+    return cov @ right, cov
 
 
 def ranking_table(fit: Refit, sums: Sums, items: NDArray[np.object_], flagged: Ints) -> pd.DataFrame:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fdr_core import Comparisons, detect, evidence, simulate
-from fdr_core.evidence import ENUMERATED_COINS
 from fdr_core.statistics import Answers, SufficientStatistics
 from tests.core.dense import dense_design
 
@@ -24,7 +23,7 @@ def enumerated(residual):
     return np.mean(np.array(sums) >= abs(residual.sum()) - 1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, ENUMERATED_COINS, ENUMERATED_COINS + 1, 16])
+@pytest.mark.parametrize("n", [1, 2, 5, 12, 13, 16])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sign_flip_p_value_equals_full_enumeration(n, seed):
     rng = np.random.default_rng(seed)
