@@ -17,7 +17,7 @@ START = 1_790_000_000.0
 HOSTILE = (
     "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">",
     "'\"><svg/onload=alert(1)>{{ 7*7 }}${7*7}",
-    "=HYPERLINK(\"http://evil.example\",\"click\")",
+    '=HYPERLINK("http://evil.example","click")',
     "שלום עולם ‮evil‬ مرحبا بالعالم",
     "👩‍👩‍👧‍👦 🏳️‍🌈 " * 8 + "end",
     "W" * 5000,

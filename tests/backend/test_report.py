@@ -1,0 +1,236 @@
+"""Reports: the documented shape, the same bytes everywhere, nothing a reader's program would run."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from backend.app import create_app
+from backend.commands.report import report as report_command
+from backend.domain import Project, Run
+from backend.errors import NotFoundError
+from backend.report import FILES, pseudonymised, render, report_of, report_of_run, write_report
+from backend.report.tables import cell
+from backend.report.words import ago, duration, e_value, number, p_value, percent, plural, signed, verdict_words, when
+from backend.settings import Settings
+from backend.store import Store, open_store
+from fdr_core import detect
+from fdr_core.simulate import null_crowd, small_team
+from tests.browser import world
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = tmp_path_factory.mktemp("report")
+    return Settings(model_dir=folder, database_url=f"sqlite:///{folder / 'evenhand.db'}", log_level="ERROR")
+
+
+@pytest.fixture(scope="module")
+def store(settings: Settings) -> Iterator[Store]:
+    opened = open_store(settings)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def project(store: Store) -> Project:
+    """A judged project of twelve people, two of whom lean, whose texts are hostile."""
+    made = world.simulated(store, 1, "x", annotators=12, biased=2, answers=80, bias=0.8, seed=5, hostile=True)
+    world.judge(store, made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(store: Store, project: Project) -> Run:
+    found = store.latest_run(project.id)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def report(store: Store, run: Run) -> dict[str, Any]:
+    return report_of_run(store, run)
+
+
+def file_report(tmp_path: Path, crowd: Any) -> dict[str, Any]:
+    source = tmp_path / "answers.csv"
+    source.write_text("content stands in for the answers\n", encoding="utf-8")
+    return report_of(detect(crowd.comparisons, draws=3), crowd.comparisons, source=source)
+
+
+def test_report_of_a_run_follows_the_documented_schema(report: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(json.loads(render(report, "report.json")), SCHEMA)
+    assert sum(row["flagged"] for row in report["annotators"]) >= 2
+    assert report["data"]["answers"] == 960
+
+
+@pytest.mark.parametrize("answers", [1, 3, 60])
+def test_report_of_a_file_follows_the_documented_schema(tmp_path: Path, answers: int) -> None:
+    rng = np.random.default_rng(answers)
+    crowd = small_team(12, 2, answers, rng=rng) if answers > 3 else null_crowd(5, answers, rng=rng)
+    made = file_report(tmp_path, crowd)
+    jsonschema.validate(json.loads(render(made, "report.json")), SCHEMA)
+    assert made["data"]["sha256"] == hashlib.sha256((tmp_path / "answers.csv").read_bytes()).hexdigest()
+    assert render(made, "report.html").startswith(b"<!DOCTYPE html>")
+
+
+def test_report_keys_stand_in_their_documented_order(report: dict[str, Any]) -> None:
+    assert list(report) == SCHEMA["required"]
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_report_from_page_api_and_command_line_is_the_same_bytes(
+    settings: Settings, store: Store, run: Run, tmp_path: Path, name: str, hidden: bool
+) -> None:
+    client = create_app(settings, store).test_client()
+    query = "?pseudonymise=1" if hidden else ""
+    address = f"/projects/{run.project_id}/runs/{run.id}/{name}{query}"
+    environment = {"MODEL_DIR": str(settings.model_dir), "LOG_LEVEL": "ERROR"}
+    options = [str(run.project_id), "--out", str(tmp_path / "out"), *(["--pseudonymise"] if hidden else [])]
+    done = CliRunner(env=environment).invoke(report_command, options)
+    assert done.exit_code == 0, done.output
+    written = (tmp_path / "out" / name).read_bytes()
+    assert client.get(f"/ui{address}").data == written
+    assert client.get(f"/api/v1{address}").data == written
+
+
+def test_report_made_again_later_is_the_same_bytes(store: Store, run: Run, report: dict[str, Any]) -> None:
+    again = report_of_run(store, store.get_run(run.id))
+    assert [render(again, name) for name in FILES] == [render(report, name) for name in FILES]
+
+
+def test_report_command_without_a_run_says_what_to_do(settings: Settings, store: Store, tmp_path: Path) -> None:
+    empty = world.register(store, 2, "empty")
+    environment = {"MODEL_DIR": str(settings.model_dir), "LOG_LEVEL": "ERROR"}
+    done = CliRunner(env=environment).invoke(report_command, [str(empty.id), "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"`evenhand run {empty.id}` starts one" in done.output
+
+
+def test_report_of_an_unfinished_run_is_refused(store: Store) -> None:
+    project = world.register(store, 3, "fails")
+    world.fail(store, project, "no luck")
+    failed = store.latest_run(project.id, status="failed")
+    assert failed is not None
+    with pytest.raises(NotFoundError, match="only finished runs have a report"):
+        report_of_run(store, failed)
+
+
+def test_report_with_pseudonyms_tells_neither_names_nor_ids(report: dict[str, Any], tmp_path: Path) -> None:
+    named = {**report, "annotators": [{**row, "name": f"Zebulon-{k}"} for k, row in enumerate(report["annotators"])]}
+    for path in write_report(pseudonymised(named), tmp_path / "shared"):
+        text = path.read_text(encoding="utf-8")
+        assert "Zebulon" not in text
+        assert report["data"]["source"] not in text
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "shared" / "annotators.csv").read_text(encoding="utf-8"))))
+    assert [row["annotator"] for row in rows] == [f"annotator {k}" for k in range(1, 13)]
+    assert {row["first_seen"] + row["last_seen"] for row in rows} == {""}
+    assert [float(row["bias"]) for row in rows] == [row["bias"] for row in report["annotators"]]
+
+
+def test_report_page_shows_hostile_texts_as_text(report: dict[str, Any]) -> None:
+    page = render(report, "report.html").decode()
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "<svg/onload" not in page
+    assert "&lt;script&gt;document.title=&#39;owned&#39;&lt;/script&gt;" in page
+
+
+def test_report_page_needs_nothing_from_outside(report: dict[str, Any]) -> None:
+    """Neither addresses nor inline styles: what is loaded is the page, and its one style sheet is named by hash."""
+    harmless = {**pseudonymised(report), "ranking": [], "order_changes": []}
+    page = render(harmless, "report.html").decode()
+    assert re.findall(r"\b(?:src|href|action|style|on\w+)=|url\(|@import|https?://", page) == []
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src &#39;sha256-{digest}&#39;" in page
+
+
+def test_report_page_served_is_under_its_own_strict_policy(settings: Settings, store: Store, run: Run) -> None:
+    answer = create_app(settings, store).test_client().get(f"/ui/projects/{run.project_id}/runs/{run.id}/report.html")
+    policy = answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+
+
+def test_report_page_uses_calm_words_only(report: dict[str, Any]) -> None:
+    harmless = {**report, "annotators": [{**row, "name": "Ann"} for row in report["annotators"]], "ranking": []}
+    text = re.sub(r"<style>.*?</style>|<[^>]+>", " ", render(harmless, "report.html").decode(), flags=re.DOTALL)
+    assert re.findall(r"\b(?:good|ugly|bad)\b", text, re.IGNORECASE) == []
+    assert "leans to one side" in text
+
+
+def test_report_tables_neutralise_formulas_and_keep_numbers(report: dict[str, Any]) -> None:
+    rows = list(csv.DictReader(io.StringIO(render(report, "annotators.csv").decode())))
+    names = [row["name"] for row in rows]
+    assert not [name for name in names if name.startswith(("=", "+", "-", "@"))]
+    assert sum(name.startswith("'=HYPERLINK") for name in names) == 2
+    assert min(float(row["bias"]) for row in rows) < 0
+    items = list(csv.DictReader(io.StringIO(render(report, "ranking.csv").decode())))
+    assert sum(row["label"].startswith("'=HYPERLINK") for row in items) == 3
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\n-1", "＝1"])
+def test_cell_text_that_begins_like_a_formula_gets_an_apostrophe(text: str) -> None:
+    assert cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(-0.5, -0.5), (3, 3), (None, ""), (True, "true"), ("a=b", "a=b"), ("", "")]
+)
+def test_cell_harmless_value_stays_as_it_is(value: object, expected: object) -> None:
+    assert cell(value) == expected
+
+
+def test_report_with_a_lone_surrogate_is_still_written(report: dict[str, Any]) -> None:
+    broken = {**report, "annotators": [{**row, "name": "half \ud83d smile"} for row in report["annotators"]]}
+    for name in FILES:
+        assert render(broken, name).decode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (signed(0.456), "+0.46"),
+        (signed(-0.456), "−0.46"),
+        (signed(0.0), "0.00"),
+        (signed(-0.0001), "0.00"),
+        (signed(None), "–"),
+        (number(float("nan")), "–"),
+        (percent(0.984), "98 %"),
+        (p_value(0.00001), "< 0.0001"),
+        (p_value(0.0123), "0.0123"),
+        (e_value(1_234_567.0), "1.2 × 10⁶"),
+        (e_value(20.4), "20"),
+        (when(0), "1970-01-01 00:00 UTC"),
+        (when(1e30), "–"),
+        (duration(0.04), "0.0 s"),
+        (duration(7200), "2 h"),
+        (ago(None, 5.0), "never"),
+        (ago(100.0, 105.0), "just now"),
+        (plural(1, "answer"), "1 answer"),
+        (plural(1200, "entry", "entries"), "1,200 entries"),
+        (verdict_words("ugly"), "leans to one side"),
+        (verdict_words("always one side"), "always one side"),
+        (verdict_words(None), "not assessable yet"),
+    ],
+)
+def test_words_of_a_value_read_as_intended(words: str, expected: str) -> None:
+    assert words == expected
