@@ -245,6 +245,7 @@ class FakeLabelStudio(BaseAdapter):
         annotations = [a for a in self.annotations.values() if a["project"] == project]
         counts = {
             "task_number": sum(1 for t in self.tasks.values() if t["project"] == project),
+            "finished_task_number": sum(1 for t in self.tasks.values() if t["project"] == project and t["is_labeled"]),
             "total_annotations_number": sum(1 for a in annotations if not a["was_cancelled"]),
             "skipped_annotations_number": sum(1 for a in annotations if a["was_cancelled"]),
         }
