@@ -154,22 +154,32 @@ def main() -> None:
     if options.case:
         child(options.case[0], options.case[1:])
         return
-    print(f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, {time.strftime('%Y-%m-%d')}")
+    print(
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, {time.strftime('%Y-%m-%d')}"
+    )
     print("\ndetect, default settings (21 draws)")
-    print(f"{'annotators':>11}{'items':>9}{'answers':>12}  {'path':9}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}")
+    print(
+        f"{'annotators':>11}{'items':>9}{'answers':>12}  {'path':9}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}"
+    )
     for m, n, N, path, aim in SIZES:
         if options.quick and N > LARGE:
             continue
         r = measured("detect", m, n, N, path)
-        print(f"{m:>11,}{n:>9,}{N:>12,}  {path:9}{r['seconds']:>9.2f}{aim:>7.1f}{r['megabytes']:>9.0f}{r['flagged']:>9}")
+        print(
+            f"{m:>11,}{n:>9,}{N:>12,}  {path:9}{r['seconds']:>9.2f}{aim:>7.1f}{r['megabytes']:>9.0f}{r['flagged']:>9}"
+        )
     m, n, N = (300, 200, 9_000) if options.quick else (1_000, 200, 30_000)
     fast, dense = measured("fast_draw", m, n, N), measured("dense_draw", m, n, N)
     ratio = dense["seconds"] / fast["seconds"]
     print(f"\none paper draw + exact ISS, m = {m}, n = {n}, N = {N:,}")
-    print(f"  from statistics {fast['seconds']:.3f} s, dense construction {dense['seconds']:.1f} s: {ratio:,.0f} times faster")
+    print(
+        f"  from statistics {fast['seconds']:.3f} s, dense construction {dense['seconds']:.1f} s: {ratio:,.0f} times faster"
+    )
     small, large = measured("growth", 500, 100, 50_000), measured("growth", 500, 100, 500_000)
     print("\nten paper draws once the statistics are there, m = 500, n = 100")
-    print(f"  N = 50,000: {small['seconds']:.2f} s, N = 500,000: {large['seconds']:.2f} s, ratio {large['seconds'] / small['seconds']:.2f}")
+    print(
+        f"  N = 50,000: {small['seconds']:.2f} s, N = 500,000: {large['seconds']:.2f} s, ratio {large['seconds'] / small['seconds']:.2f}"
+    )
     intake = measured("statistics", 1_000, 200, 2_000_000)
     print(f"\nSufficientStatistics: {2_000_000 / intake['seconds'] / 1e6:.1f} million comparisons a second in bulk")
 
