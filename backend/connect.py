@@ -76,7 +76,7 @@ def connect_project(
 def _install_webhook(client: LabelStudioClient, settings: Settings, ls_project_id: int) -> bool:
     """Before the backend: Label Studio then adds no second webhook without the secret."""
     try:
-        return ensure_webhook(client, ls_project_id, settings)
+        return ensure_webhook(client, ls_project_id, settings, address=service_url(settings))
     except LabelStudioForbiddenError as error:
         raise ConnectError(
             f"Label Studio refuses to send events to {service_url(settings)}: {error}", remedy=WEBHOOK_FIX

@@ -155,7 +155,8 @@ def _project(client: LabelStudioClient, settings: Settings, store: Store, projec
     ours = [entry for entry in backends if str(entry.get("url")).rstrip("/") == url]
     if not ours:
         others = ", ".join(str(entry.get("url")) for entry in backends) or "none"
-        yield Finding(f"{name}: ML backend", False, f"{url} is not among its ML backends ({others})", again)
+        fix = f"{again}, or, if one of them is this service, set EVENHAND_PUBLIC_URL to its address"
+        yield Finding(f"{name}: ML backend", False, f"{url} is not among its ML backends ({others})", fix)
     elif ours[0].get("state") not in ("CO", None):
         seen = f"Label Studio says {ours[0].get('readable_state') or ours[0].get('state')}"
         yield Finding(f"{name}: ML backend", False, seen, f"check that `evenhand serve` runs and answers at {url}")

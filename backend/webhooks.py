@@ -11,9 +11,28 @@ def service_url(settings: Settings) -> str:
     return settings.backend_url or settings.public_url or f"http://{settings.host}:{settings.port}"
 
 
-def ensure_webhook(client: LabelStudioClient, ls_project_id: int, settings: Settings) -> bool:
+def reached_at(client: LabelStudioClient, ls_project_id: int, settings: Settings) -> str | None:
+    """The address under which a project knows this service; None where that cannot be told.
+
+    Without a configured address it is the ML backend somebody added by hand, if there is only one: events sent to an
+    address that does not answer would cost every annotator a second per answer.
+    """
+    if settings.backend_url or settings.public_url:
+        return service_url(settings)
+    known = {str(entry.get("url")).rstrip("/") for entry in client.ml_backends(ls_project_id)}
+    if service_url(settings) in known:
+        return service_url(settings)
+    return known.pop() if len(known) == 1 else None
+
+
+def ensure_webhook(
+    client: LabelStudioClient, ls_project_id: int, settings: Settings, *, address: str | None = None
+) -> bool:
     """Leave exactly one active webhook of ours, with the secret if one is set; whether anything was changed."""
-    url = service_url(settings) + "/webhook"
+    address = address or reached_at(client, ls_project_id, settings)
+    if address is None:
+        return False
+    url = address + "/webhook"
     headers = {SECRET_HEADER: settings.webhook_secret} if settings.webhook_secret else {}
     ours = [hook for hook in client.webhooks(ls_project_id) if str(hook.get("url")).rstrip("/") == url]
     if not ours:

@@ -12,7 +12,7 @@ from backend.publish.cards import LABEL_CONFIG, LIST_VIEW, Card, card_data
 from backend.publish.context import Context, content_hash
 from backend.reconcile import user_names
 from backend.reviews import PSEUDONYM_KEY
-from backend.webhooks import ensure_webhook
+from backend.webhooks import ensure_webhook, reached_at
 
 CHANNEL = "alerts"
 TITLE_LENGTH = 50
@@ -37,11 +37,19 @@ def publish_alerts(context: Context) -> None:
         target = _ensure_project(context, known)
         # An event brings only the reviewer's id; the name has to be here before it comes.
         context.store.name_annotators(target.id, user_names(context.client), insert=True)
-        if context.settings is not None:
-            ensure_webhook(context.client, target.ls_project_id, context.settings)
+        _listen(context, target)
         if not context.client.views(target.ls_project_id):
             context.client.create_view(target.ls_project_id, LIST_VIEW)
         _write(context, target, cards)
+
+
+def _listen(context: Context, target: Project) -> None:
+    """Have decisions sent to where the comparison project's events go."""
+    if context.settings is None:
+        return
+    address = reached_at(context.client, context.project.ls_project_id, context.settings)
+    if address is not None:
+        ensure_webhook(context.client, target.ls_project_id, context.settings, address=address)
 
 
 def alerts_project(context: Context) -> Project | None:

@@ -21,6 +21,7 @@ from backend.label_studio_http import LabelStudioMissingError, Transport
 from backend.publish.cards import LABEL_CONFIG
 from backend.settings import Settings
 from backend.store import Store, open_store
+from backend.webhooks import ensure_webhook
 from tests.backend.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
 
 OURS = "http://127.0.0.1:9090"
@@ -148,6 +149,29 @@ def test_connect_to_a_project_that_does_not_exist_raises(
 ) -> None:
     with pytest.raises(LabelStudioMissingError):
         connect_project(store, client, settings, 77, {})
+
+
+def test_secret_of_a_backend_added_by_hand_goes_to_the_address_label_studio_uses(
+    server: FakeLabelStudio, client: LabelStudioClient, settings: Settings
+) -> None:
+    client.create_ml_backend({"project": 1, "url": "http://host.docker.internal:9090/"})
+    assert ensure_webhook(client, 1, settings)
+    (hook,) = server.webhooks.values()
+    assert hook["url"] == "http://host.docker.internal:9090/webhook"
+    assert hook["headers"] == {"X-Evenhand-Secret": "s3cret"}
+    assert not ensure_webhook(client, 1, settings)
+
+
+def test_secret_is_not_sent_to_an_address_nobody_configured_when_several_are_possible(
+    server: FakeLabelStudio, client: LabelStudioClient, settings: Settings
+) -> None:
+    for url in ("http://a.test:9090", "http://b.test:9090"):
+        client.create_ml_backend({"project": 1, "url": url})
+    assert not ensure_webhook(client, 1, settings)
+    assert [hook["headers"] for hook in server.webhooks.values()] == [{}, {}]
+    named = replace(settings, backend_url="http://b.test:9090")
+    assert ensure_webhook(client, 1, named)
+    assert server.webhooks[2]["headers"] == {"X-Evenhand-Secret": "s3cret"}
 
 
 def failed(findings: list[Finding]) -> dict[str, Finding]:
