@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from backend.domain import Kind, Project, ProjectRef
 from backend.label_studio import project_epoch
@@ -80,13 +81,14 @@ def _cards(context: Context) -> dict[str, Json]:
             q=context.config.q,
             since=float(flag["since"]),
         )
-        cards[shown] = card_data(card if key else replace(card, link=_link(context)))
+        cards[shown] = card_data(card if key else replace(card, link=_link(context, annotator)))
     return cards
 
 
-def _link(context: Context) -> str:
+def _link(context: Context, annotator: str) -> str:
+    """The annotator's page in the dashboard, at the address people use."""
     url = context.settings.public_url if context.settings else ""
-    return f"{url}/ui/projects/{context.project.id}" if url else ""
+    return f"{url}/ui/projects/{context.project.id}/annotator?id={quote(annotator, safe='')}" if url else ""
 
 
 def _marker(project: Project) -> str:

@@ -267,7 +267,7 @@ def test_card_shows_name_and_calm_words_escaped(world: World) -> None:
     assert "40: 35 left, 5 right" in cards["2"]["data"]["card"]
     assert "&lt;b&gt;Cat&lt;/b&gt;" in cards["4"]["data"]["card"]
     assert "<b>Cat" not in cards["4"]["data"]["card"]
-    assert 'href="http://evenhand.test:9090/ui/projects/1"' in cards["2"]["data"]["card"]
+    assert 'href="http://evenhand.test:9090/ui/projects/1/annotator?id=2"' in cards["2"]["data"]["card"]
 
 
 def test_alerts_project_events_are_sent_here_with_the_secret(world: World) -> None:
