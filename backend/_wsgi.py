@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from backend.app import create_app
+from backend.logs import configure_logging
 from backend.settings import Settings
 
 
@@ -11,5 +12,7 @@ def __getattr__(name: str) -> Any:
     """Make the app when a server asks for it, so that importing this module does nothing."""
     if name != "app":
         raise AttributeError(name)
-    globals()["app"] = create_app(Settings.from_env(os.environ))
+    settings = Settings.from_env(os.environ)
+    configure_logging(settings.log_level, settings.secrets())
+    globals()["app"] = create_app(settings)
     return globals()["app"]

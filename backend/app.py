@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response
 
 from backend import ingest
 from backend.combine import Combiner
-from backend.logs import configure_logging, request_id
+from backend.logs import request_id
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.web import api_v1, auth, errors, metrics, ml_api
@@ -39,7 +39,6 @@ HEADERS = {
 
 def create_app(settings: Settings, store: Store | None = None) -> Flask:
     """Put the service together; without a store the configured database is opened and brought up to date."""
-    configure_logging(settings.log_level, settings.secrets())
     store = store if store is not None else open_store(settings)
     app = Flask("backend.web", static_folder=None)
     app.secret_key = settings.secret_key or store.shared_secret("session")

@@ -125,11 +125,12 @@ def build_batch(
     reading = reading_of(project)
     read = [protocol.read_task(raw, reading) for raw in tasks]
     known = {task.task_id: task for task in sorted(read, key=lambda task: task.updated_at)}
-    wanted = {raw.get("task") for raw in annotations}
-    missing = [key for key in wanted if isinstance(key, int) and 0 < key <= protocol.MAX_ID and key not in known]
+    wanted = {raw["task"] for raw in annotations if isinstance(raw.get("task"), int)}
+    missing = [key for key in wanted if 0 < key <= protocol.MAX_ID and key not in known]
     stored = store.get_tasks(project.id, missing) if missing else {}
     lookup: dict[Any, Task] = {**stored, **known}
-    rows = [protocol.read_comparison(raw, lookup.get(raw.get("task")), reading) for raw in annotations]
+    tasks_of = [lookup.get(raw["task"]) if isinstance(raw.get("task"), int) else None for raw in annotations]
+    rows = [protocol.read_comparison(raw, task, reading) for raw, task in zip(annotations, tasks_of, strict=True)]
     return Batch(comparisons=rows, tasks=read, as_of=as_of)
 
 

@@ -103,7 +103,7 @@ def read_setup(body: Any) -> Setup:
     if not isinstance(params, dict):
         raise PayloadError(f'extra_params is {_seen(params)}; expected an object such as {{"item_left": "id1"}}')
     schema = body.get("schema")
-    if schema is not None and not isinstance(schema, str):
+    if not isinstance(schema, str):
         raise PayloadError(f"schema is {_seen(schema)}; expected the label config as text")
     hostname = body.get("hostname")
     return Setup(
@@ -130,6 +130,7 @@ def read_event(body: Any) -> Event:
         if not annotations:
             raise PayloadError(f"{action} carries no annotation; expected an object or a list under 'annotation'")
         _ids(annotations, "annotation")
+        _ids([{"id": raw["task"]} for raw in annotations if raw.get("task") is not None], "annotation.task")
         if len(tasks) == 1:
             annotations = [raw if raw.get("task") else {**raw, "task": tasks[0].get("id")} for raw in annotations]
         return Event(action, project, annotations=annotations, tasks=tasks)

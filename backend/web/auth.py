@@ -207,7 +207,10 @@ def _require_csrf(user: User, level: Level) -> None:
     sent = request.headers.get(CSRF_HEADER) or request.form.get(CSRF_FIELD, "")
     expected = session.get(CSRF_FIELD)
     if not expected or not _same(sent, str(expected)):
-        raise ForbiddenError("the form's security token is missing or out of date; reload the page and try again")
+        raise ForbiddenError(
+            "the form's security token is missing or out of date; reload the page and try again "
+            "(programs send Basic credentials, or Content-Type: application/json where none are needed)"
+        )
 
 
 def _check_password(name: str, password: str) -> None:
