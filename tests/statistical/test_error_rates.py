@@ -1,0 +1,138 @@
+"""The error rate holds, and those who lean are found: simulated crowds with known truth."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from fdr_core import simulate
+from fdr_core.draws import Flips, run_draws
+from fdr_core.knockoffs.flip import FlipDesign
+from fdr_core.statistics import SufficientStatistics
+from tests.statistical.looks import ten_looks
+from tests.statistical.monte_carlo import Q, measure
+
+pytestmark = pytest.mark.slow
+
+CELLS = [(0.1, 0.4), (0.1, 0.7), (0.3, 0.4), (0.3, 0.7)]
+
+
+def study(p1, p2):
+    return lambda rng: simulate.paper_study(p1, p2, rng=rng)
+
+
+@pytest.mark.parametrize(("p1", "p2"), CELLS)
+def test_flips_on_the_papers_simulation_hold_the_rate_and_find_all(p1, p2):
+    measured = measure(study(p1, p2), 20, seed=1, method="flip", draws=1)
+    assert measured.holds(), measured
+    assert measured.power.mean() >= 0.99, measured
+
+
+@pytest.mark.parametrize(("p1", "p2"), CELLS)
+def test_papers_construction_on_its_simulation_reproduces_its_figures(p1, p2):
+    measured = measure(study(p1, p2), 20, seed=2, method="paper", cut="knockoff", draws=1)
+    assert measured.power.mean() >= 0.995, measured  # 49.75 of 50
+    assert measured.holds(0.15), measured
+    assert measured.fdr >= 0.09 - measured.margin, measured
+
+
+@pytest.mark.parametrize(("draws", "runs"), [(1, 250), (21, 80)])
+def test_null_team_is_rarely_flagged(draws, runs):
+    measured = measure(partial(simulate_null, 12, 100), runs, seed=3, method="flip", draws=draws)
+    share = (measured.found > 0).mean()
+    assert share <= Q + 3 * np.sqrt(Q * (1 - Q) / runs), measured
+    assert share > 0, "a test that never errs says nothing about the rate"
+
+
+def simulate_null(n_annotators, n_answers, rng):
+    return simulate.small_team(n_annotators, 0, n_answers, rng=rng)
+
+
+def test_bots_flips_hold_the_rate_where_the_papers_construction_exceeds_it():
+    make = partial(simulate_variant, "H7")
+    flips = measure(make, 25, seed=4, draws=1)
+    paper = measure(make, 25, seed=4, draws=1, method="paper")
+    assert set(flips.constructions) == {"flip"}
+    assert flips.holds(), flips
+    assert flips.power.mean() >= 0.8, flips
+    assert not paper.holds(), paper
+
+
+def simulate_variant(variant, rng):
+    return simulate.large_crowd(variant, rng=rng)
+
+
+@pytest.mark.parametrize(("draws", "runs"), [(1, 100), (21, 40)])
+def test_twelve_annotators_with_two_biased_are_found(draws, runs):
+    measured = measure(lambda rng: simulate.small_team(12, 2, 100, rng=rng), runs, seed=5, draws=draws)
+    assert measured.power.mean() >= 0.85, measured
+    assert measured.holds(), measured
+
+
+@pytest.mark.parametrize(("draws", "runs"), [(1, 80), (21, 25)])
+def test_unique_pairs_with_shared_coins_hold_the_rate_and_find_the_biased(draws, runs):
+    measured = measure(lambda rng: simulate.unique_pairs(rng=rng), runs, seed=6, draws=draws)
+    assert set(measured.constructions) == {"flip"}
+    assert measured.holds(), measured
+    assert measured.power.mean() >= 0.85, measured
+
+
+def test_unique_pairs_with_everybody_on_every_task_hold_the_rate():
+    measured = measure(lambda rng: simulate.unique_pairs(rng=rng, harder=True), 60, seed=7, draws=1)
+    assert measured.holds(), measured
+    assert measured.power.mean() >= 0.85, measured
+
+
+@pytest.mark.parametrize("sides", ["audit", "random"])
+def test_judges_asked_five_times_per_task_are_rarely_flagged(sides):
+    measured = measure(lambda rng: simulate.repeated_judges(rng=rng), 60, seed=8, draws=1, sides=sides)
+    assert measured.fdr <= Q + 3 * np.sqrt(Q * (1 - Q) / 60), measured
+
+
+def test_three_answers_each_on_null_data_flag_nobody_as_nobody_is_assessable():
+    measured = measure(lambda rng: simulate.null_crowd(rng=rng), 20, seed=9)
+    assert measured.found.sum() == 0, measured
+
+
+@pytest.mark.parametrize("copies", [5, 10])
+def test_three_answers_each_on_null_data_hold_the_rate_even_if_they_were_judged(copies):
+    runs, any_flag = 300, 0
+    for run in range(runs):
+        truth = simulate.null_crowd(rng=np.random.default_rng([10, run]))
+        answers = SufficientStatistics.from_comparisons(truth.comparisons).answers()
+        n_items, m = truth.comparisons.n_items, truth.comparisons.n_annotators
+        design = FlipDesign(answers, n_items=n_items, n_annotators=m, judged=np.arange(m), ridge=5.0)
+        flips = Flips(design, copies=copies, seed=run, path="lbi")
+        any_flag += bool(run_draws(flips, path="lbi", q=Q, cut="knockoff+", draws=1, seed=run).share.any())
+    assert any_flag / runs <= Q + 3 * np.sqrt(Q * (1 - Q) / runs)
+    assert any_flag > 0
+
+
+def test_sides_not_random_are_noticed_and_judged_by_the_papers_construction():
+    measured = measure(partial(simulate_variant, "H8"), 25, seed=11, draws=1)
+    assert set(measured.constructions) == {"paper"}
+    assert measured.holds(), measured
+    assert measured.power.mean() >= 0.5, measured
+
+
+def test_e_values_over_several_draws_hold_the_rate_and_find_the_biased():
+    measured = measure(
+        lambda rng: simulate.small_team(30, 8, 100, rng=rng, bias=0.6), 30, seed=12, draws=11, aggregate="evalues"
+    )
+    assert measured.holds(), measured
+    assert measured.power.mean() >= 0.5, measured
+
+
+@pytest.mark.parametrize(("n_biased", "runs"), [(0, 40), (3, 40)])
+def test_ten_looks_at_a_growing_crowd_keep_what_persists_below_the_bound(n_biased, runs):
+    looks = [
+        ten_looks(simulate.growing(30, n_biased, 100, rng=np.random.default_rng([13, n_biased, run])), seed=run)
+        for run in range(runs)
+    ]
+    persistent = np.mean([look.persistent_fdp for look in looks])
+    accumulated = np.mean([look.accumulated_fdp for look in looks])
+    assert persistent <= 0.12, (persistent, accumulated)
+    assert accumulated > persistent, "without the rule for what persists errors pile up"
+    assert np.mean([look.warned_fdp for look in looks]) <= Q
+    if n_biased:
+        assert np.mean([look.persistent_power for look in looks]) >= 0.8

@@ -1,0 +1,65 @@
+"""Real crowds, where their data is present: the paper's own findings, a cleaned crowd, stability of flags."""
+
+import pandas as pd
+import pytest
+
+from fdr_core import Comparisons, detect
+
+pytestmark = [pytest.mark.data, pytest.mark.slow]
+
+
+def read(folder, **columns):
+    """Comparisons of a data set, some columns under another name."""
+    frame = pd.read_csv(folder / "comparisons.csv").rename(columns=columns)
+    wanted = [name for name in ("annotator", "left", "right", "choice", "coin") if name in frame]
+    return Comparisons.from_frame(frame[wanted])
+
+
+def jaccard(one, two):
+    one, two = set(one), set(two)
+    return len(one & two) / len(one | two) if one | two else 1.0
+
+
+def test_worldcollege_with_the_papers_method_flags_the_papers_annotators(dataset):
+    folder = dataset("worldcollege")
+    papers = set(pd.read_csv(folder / "paper_table8.csv")["annotator"])
+    result = detect(read(folder), method="paper", cut="knockoff", draws=51)
+    assert len(papers) == 36
+    assert len(papers & set(result.flagged)) >= 23
+    assert len(set(result.flagged) - papers) <= 3
+    clicks = pd.read_csv(folder / "paper_table8.csv").set_index("annotator")
+    table = result.annotators.set_index("annotator").loc[clicks.index]
+    assert table["left"].tolist() == clicks["left_clicks"].tolist()
+    assert table["right"].tolist() == clicks["right_clicks"].tolist()
+
+
+def test_worldcollege_by_default_judges_by_flips_and_flags_mostly_the_papers_annotators(dataset):
+    folder = dataset("worldcollege")
+    papers = set(pd.read_csv(folder / "paper_table8.csv")["annotator"])
+    result = detect(read(folder))
+    assert result.audit.construction == "flip"
+    assert len(papers & set(result.flagged)) >= 20
+    assert len(set(result.flagged) - papers) <= 6
+
+
+def test_ukpconvarg1_as_a_cleaned_crowd_has_next_to_nobody_flagged(dataset):
+    result = detect(read(dataset("ukpconvarg1")))
+    assert result.audit.figures["components"] == 32
+    assert len(result.flagged) <= 5
+
+
+@pytest.mark.parametrize(("name", "columns"), [("worldcollege", {}), ("llmfao", {"id": "coin"})])
+def test_flags_of_two_seeds_agree(dataset, name, columns):
+    comparisons = read(dataset(name), **columns)
+    one, two = (detect(comparisons, seed=seed) for seed in (0, 1))
+    assert one.flagged
+    assert jaccard(one.flagged, two.flagged) >= 0.95, set(one.flagged) ^ set(two.flagged)
+
+
+def test_alpaca_eval_judges_with_instructions_as_coins_are_judged(dataset):
+    result = detect(read(dataset("alpaca_eval_judges"), instruction="coin"))
+    assert result.audit.construction in ("flip", "paper")
+    table = result.annotators.set_index("annotator")
+    assert len(table) == 6
+    assert (table["verdict"] != "not assessable").all()
+    assert table[["bias", "bias_low", "bias_high", "p_value"]].notna().all().all()
