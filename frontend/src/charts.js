@@ -137,12 +137,16 @@ function draw(figure) {
   const svg = plot(CHARTS[figure.dataset.chart](data, width));
   // The library brings a style element, which the security policy would refuse; the style sheet has its rules.
   svg.querySelectorAll("style").forEach((element) => element.remove());
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", figure.dataset.label);
-  svg.classList.add("drawing");
+  // For a screen reader the drawing is one picture; the table beside it has the numbers.
+  svg.setAttribute("aria-hidden", "true");
   if (figure.dataset.chart === "scatter") svg.classList.add("square");
-  figure.querySelectorAll("svg.drawing").forEach((element) => element.remove());
-  figure.prepend(svg);
+  const picture = document.createElement("div");
+  picture.className = "drawing";
+  picture.setAttribute("role", "img");
+  picture.setAttribute("aria-label", figure.dataset.label);
+  picture.append(svg);
+  figure.querySelectorAll(".drawing").forEach((element) => element.remove());
+  figure.prepend(picture);
 }
 
 function drawAll() {

@@ -1,0 +1,161 @@
+"""A real service in a process of its own, and a browser that fails a test on any console error or foreign request."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
+
+from backend.settings import Settings
+from backend.store import open_store
+from tests.browser import world
+from tests.components import ROOT
+from tests.postgres_server import free_port
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-pings",
+]
+NOWHERE = "http://127.0.0.1:9"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running Evenhand: web and worker."""
+
+    url: str
+    folder: Path
+
+    def ui(self, path: str = "") -> str:
+        return f"{self.url}/ui/{path}"
+
+
+@contextmanager
+def serving(folder: Path, **environment: str) -> Iterator[Service]:
+    """Run `evenhand serve` on a free port until the block ends."""
+    port = free_port()
+    service = Service(f"http://127.0.0.1:{port}", folder)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    settings = {"PORT": str(port), "MODEL_DIR": str(folder), "LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
+    with (folder / "service.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "backend.cli", "serve"],
+            cwd=ROOT,
+            env={**kept, **settings, **environment},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            give_up = time.monotonic() + 60
+            while not _answers(f"{service.url}/health"):
+                assert process.poll() is None, (folder / "service.log").read_text()
+                assert time.monotonic() < give_up, (folder / "service.log").read_text()
+                time.sleep(0.2)
+            yield service
+        finally:
+            process.terminate()
+            process.wait(timeout=40)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with a project in every state; its Label Studio cannot be reached."""
+    folder = tmp_path_factory.mktemp("service")
+    store = open_store(Settings(model_dir=folder, database_url=f"sqlite:///{folder / 'evenhand.db'}"))
+    for project in (
+        world.simulated(store, 1, "Photo captions", annotators=60, biased=8),
+        world.simulated(store, 2, "x", annotators=14, biased=3, answers=100, seed=4, hostile=True),
+        world.simulated(store, 3, "One annotator", annotators=1, biased=0, answers=30),
+    ):
+        world.judge(store, project)
+    for text in world.HOSTILE:
+        store.add_decision(2, "1", "watch", author=text[:200], comment=text)
+    world.register(store, 4, "No data yet")
+    world.fail(store, world.register(store, 5, "Failed run"), "the paper's construction needs more answers than 2m + n")
+    world.many_annotators(store, 6, 10_000)
+    store.count_event("ANNOTATION_CREATED", "rejected", 12)
+    store.close()
+    with serving(folder, LABEL_STUDIO_URL=NOWHERE, LABEL_STUDIO_API_KEY="a" * 40) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: Path) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=str(chromium), args=FLAGS)
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Watch:
+    """What must not happen while a page is looked at."""
+
+    complaints: list[str] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+
+    def follow(self, page: Page) -> None:
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.complaints.append(f"error in a script: {error}"))
+        page.on("request", self._request)
+        page.on("dialog", self._dialog)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not any(text in message.text for text in self.expected):
+            self.complaints.append(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme not in ("data", "blob", "about") and parts.hostname != "127.0.0.1":
+            self.complaints.append(f"request to {request.url[:200]}")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.complaints.append(f"a dialog opened: {dialog.message}")
+        dialog.dismiss()
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """Fail the test afterwards on anything that must not happen."""
+    watching = Watch()
+    yield watching
+    assert watching.complaints == []
+
+
+@pytest.fixture
+def context(browser: Browser, watch: Watch) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    made.set_default_timeout(15_000)
+    made.on("page", watch.follow)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
