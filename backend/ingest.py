@@ -10,6 +10,7 @@ from backend import protocol
 from backend.config import ProjectConfig, known_only, parse_config
 from backend.domain import Batch, Comparison, Project, ProjectRef, Task
 from backend.errors import ConfigurationError, NotFoundError
+from backend.json_values import MAX_ID
 from backend.label_config import Reading, resolve
 from backend.protocol import Event, ProjectInfo, Setup
 from backend.reviews import record_review
@@ -126,7 +127,7 @@ def build_batch(
     read = [protocol.read_task(raw, reading) for raw in tasks]
     known = {task.task_id: task for task in sorted(read, key=lambda task: task.updated_at)}
     wanted = {raw["task"] for raw in annotations if isinstance(raw.get("task"), int)}
-    missing = [key for key in wanted if 0 < key <= protocol.MAX_ID and key not in known]
+    missing = [key for key in wanted if 0 < key <= MAX_ID and key not in known]
     stored = store.get_tasks(project.id, missing) if missing else {}
     lookup: dict[Any, Task] = {**stored, **known}
     tasks_of = [lookup.get(raw["task"]) if isinstance(raw.get("task"), int) else None for raw in annotations]

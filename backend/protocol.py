@@ -4,16 +4,16 @@ Annotation ids are unique within a Label Studio instance. Drafts have ids of the
 its negated id. Alert cards carry the task data fields ALERT_PROJECT and ALERT_ANNOTATOR.
 """
 
-import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from backend.domain import Comparison, ProjectRef, Review, Status, Task
 from backend.errors import PayloadError
+from backend.json_values import Json, an_id, an_object, ids, number_within, objects, parse_json, parse_time, seen
+from backend.json_values import clean as clean
 from backend.label_config import Reading
 from fdr_core.item_keys import item_key
 
@@ -31,11 +31,7 @@ KNOWN_ACTIONS = frozenset(
     (*ANNOTATION_EVENTS, *ANNOTATION_DELETIONS, *TASK_EVENTS, *TASK_DELETIONS, *PROJECT_EVENTS, TRAINING)
 )
 
-MAX_ID = 2**63 - 1
 LABEL = 200
-_BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,42 +65,19 @@ class Event:
     deleted_tasks: Sequence[int] = ()
 
 
-def parse_json(raw: bytes) -> Any:
-    """Decode a request body; anything that is not sound JSON raises PayloadError."""
-    try:
-        value = json.loads(raw, parse_constant=_no_constant)
-    except RecursionError:
-        raise PayloadError("the body is nested too deeply; send at most a few dozen levels") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise PayloadError(f"the body is not JSON: {error}") from None
-    # PostgreSQL refuses NUL in text and neither database can encode lone surrogates; both arrive only escaped.
-    return clean(value) if b"\\u0000" in raw or b"\\ud" in raw.lower() else value
-
-
-def clean(value: Any) -> Any:
-    """Replace characters no database can hold, everywhere in a decoded JSON value."""
-    if isinstance(value, str):
-        return _BAD_TEXT.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [clean(part) for part in value]
-    if isinstance(value, dict):
-        return {clean(key): clean(part) for key, part in value.items()}
-    return value
-
-
 def read_setup(body: Any) -> Setup:
     """Read /setup; extra_params may be an object or JSON text of one."""
-    body = _object(body, "the /setup body")
+    body = an_object(body, "the /setup body")
     params = body.get("extra_params")
     if isinstance(params, str):
         params = parse_json(params.encode("utf-8", "replace")) if params.strip() else {}
     if params is None:
         params = {}
     if not isinstance(params, dict):
-        raise PayloadError(f'extra_params is {_seen(params)}; expected an object such as {{"item_left": "id1"}}')
+        raise PayloadError(f'extra_params is {seen(params)}; expected an object such as {{"item_left": "id1"}}')
     schema = body.get("schema")
     if not isinstance(schema, str):
-        raise PayloadError(f"schema is {_seen(schema)}; expected the label config as text")
+        raise PayloadError(f"schema is {seen(schema)}; expected the label config as text")
     hostname = body.get("hostname")
     return Setup(
         project=ProjectInfo(project_ref(body.get("project")), label_config=schema),
@@ -115,22 +88,22 @@ def read_setup(body: Any) -> Setup:
 
 def read_event(body: Any) -> Event:
     """Read a webhook body; single and plural events, lists and objects alike."""
-    body = _object(body, "the /webhook body")
+    body = an_object(body, "the /webhook body")
     action = body.get("action")
     if not isinstance(action, str) or not action:
-        raise PayloadError(f"action is {_seen(action)}; expected an event name such as ANNOTATION_CREATED")
+        raise PayloadError(f"action is {seen(action)}; expected an event name such as ANNOTATION_CREATED")
     project = project_info(body.get("project"), body)
-    annotations = _objects(body, "annotation", "annotations")
-    tasks = _objects(body, "task", "tasks")
+    annotations = objects(body, "annotation", "annotations")
+    tasks = objects(body, "task", "tasks")
     if action in ANNOTATION_DELETIONS:
-        return Event(action, project, deleted_annotations=_ids(annotations, "annotations"))
+        return Event(action, project, deleted_annotations=ids(annotations, "annotations"))
     if action in TASK_DELETIONS:
-        return Event(action, project, deleted_tasks=_ids(tasks, "tasks"))
+        return Event(action, project, deleted_tasks=ids(tasks, "tasks"))
     if action in ANNOTATION_EVENTS:
         if not annotations:
             raise PayloadError(f"{action} carries no annotation; expected an object or a list under 'annotation'")
-        _ids(annotations, "annotation")
-        _ids([{"id": raw["task"]} for raw in annotations if raw.get("task") is not None], "annotation.task")
+        ids(annotations, "annotation")
+        ids([{"id": raw["task"]} for raw in annotations if raw.get("task") is not None], "annotation.task")
         if len(tasks) == 1:
             annotations = [raw if raw.get("task") else {**raw, "task": tasks[0].get("id")} for raw in annotations]
         return Event(action, project, annotations=annotations, tasks=tasks)
@@ -143,20 +116,20 @@ def project_ref(value: Any) -> ProjectRef:
     """Read "<id>.<epoch>", an id, or a project object."""
     if isinstance(value, dict):
         created = parse_time(value.get("created_at"))
-        return ProjectRef(_id(value.get("id"), "project.id"), None if created is None else int(created))
+        return ProjectRef(an_id(value.get("id"), "project.id"), None if created is None else int(created))
     if isinstance(value, str):
         number, _, epoch = value.partition(".")
         if re.fullmatch(r"\d{1,19}", number) and re.fullmatch(r"\d{0,12}", epoch):
-            return ProjectRef(_id(int(number), "project"), int(epoch) if epoch else None)
+            return ProjectRef(an_id(int(number), "project"), int(epoch) if epoch else None)
     elif isinstance(value, int) and not isinstance(value, bool):
-        return ProjectRef(_id(value, "project"), None)
-    raise PayloadError(f'project is {_seen(value)}; expected "<id>.<creation epoch>", an id or a project object')
+        return ProjectRef(an_id(value, "project"), None)
+    raise PayloadError(f'project is {seen(value)}; expected "<id>.<creation epoch>", an id or a project object')
 
 
 def project_info(value: Any, body: Mapping[str, Any]) -> ProjectInfo:
     """What a webhook says about the project; events without a project object name it in the annotation or task."""
     if value is None:
-        nested = _objects(body, "annotation", "annotations") or _objects(body, "task", "tasks")
+        nested = objects(body, "annotation", "annotations") or objects(body, "task", "tasks")
         value = nested[0].get("project") if nested else None
     ref = project_ref(value)
     if not isinstance(value, dict):
@@ -183,7 +156,7 @@ def read_task(task: Json, reading: Reading | None) -> Task:
         coin = item_of(data, reading.coin)[0] if reading.coin else None
         stratum = item_of(data, reading.stratum)[0] if reading.stratum else None
     return Task(
-        task_id=_id(task.get("id"), "task.id"),
+        task_id=an_id(task.get("id"), "task.id"),
         left_item=left[0],
         right_item=right[0],
         left_label=left[1],
@@ -208,7 +181,7 @@ def read_comparison(annotation: Json, task: Task | None, reading: Reading | None
     created = parse_time(annotation.get("created_at"))
     updated = parse_time(annotation.get("updated_at"))
     return Comparison(
-        annotation_id=_id(annotation.get("id"), "annotation.id"),
+        annotation_id=an_id(annotation.get("id"), "annotation.id"),
         task_id=task_id,
         annotator_id=annotator,
         left_item=left,
@@ -219,7 +192,7 @@ def read_comparison(annotation: Json, task: Task | None, reading: Reading | None
         status=status,
         reason=reason,
         ground_truth=annotation.get("ground_truth") is True,
-        lead_time=_finite(lead_time, 0.0, 1e9),
+        lead_time=number_within(lead_time, 0.0, 1e9),
         created_at=created if created is not None else updated or 0.0,
         updated_at=updated if updated is not None else created or 0.0,
     )
@@ -253,7 +226,7 @@ def read_review(annotation: Json, task: Json, alerts_project_id: int) -> Review 
     if choice is None:
         return None
     at = parse_time(annotation.get("updated_at")) or 0.0
-    number = _id(annotation.get("id"), "annotation.id")
+    number = an_id(annotation.get("id"), "annotation.id")
     author = _annotator(annotation.get("completed_by")) or "unknown"
     key = f"label-studio:{alerts_project_id}:{number}:{at:.6f}"
     return Review(project, str(annotator), choice, comment, f"Label Studio user {author}", key, at)
@@ -269,17 +242,6 @@ def item_of(data: Mapping[str, Any], field: str) -> tuple[str | None, str | None
         flat = " ".join(value[: LABEL * 4].split())
         return key, flat if len(flat) <= LABEL else flat[: LABEL - 1] + "…"
     return key, key
-
-
-def parse_time(value: Any) -> float | None:
-    """Seconds since the epoch of an ISO time; None if it is none."""
-    if not isinstance(value, str) or not 10 <= len(value) <= 40:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def prediction(task: Task, reading: Reading, difference: float | None, model_version: str) -> Json:
@@ -312,7 +274,7 @@ def _answer(annotation: Json, reading: Reading | None) -> tuple[Status, str | No
     if reading is None:
         return "unreadable", "the project's settings do not fit its label config", None
     if not isinstance(raw, list):
-        return "unreadable", f"result is {_seen(raw)}; expected a list", None
+        return "unreadable", f"result is {seen(raw)}; expected a list", None
     result, reason = _own_result(_results(annotation), reading)
     if result is None:
         return ("empty", reason, None) if reason is None else ("unreadable", reason, None)
@@ -340,7 +302,7 @@ def _chosen(result: Json, reading: Reading) -> tuple[str | None, str | None]:
     """The answer as text, or why it cannot be read."""
     value = result.get("value")
     if not isinstance(value, dict):
-        return None, f"value is {_seen(value)}; expected an object"
+        return None, f"value is {seen(value)}; expected an object"
     if reading.type == "pairwise":
         chosen = value.get("selected")
     elif reading.type == "choices":
@@ -352,7 +314,7 @@ def _chosen(result: Json, reading: Reading) -> tuple[str | None, str | None]:
             chosen = f"{chosen:g}"
     if isinstance(chosen, str):
         return chosen, None
-    return None, f"the {reading.type} answer is {_seen(chosen)}; expected one of {', '.join(reading.outcomes)}"
+    return None, f"the {reading.type} answer is {seen(chosen)}; expected one of {', '.join(reading.outcomes)}"
 
 
 def _unjudgeable(annotator: str | None, task: Task | None, reading: Reading | None) -> str | None:
@@ -380,7 +342,7 @@ def _task_id(annotation: Json, task: Task | None) -> int | None:
     if task is not None:
         return task.task_id
     value = annotation.get("task")
-    return _id(value, "annotation.task") if value is not None else None
+    return an_id(value, "annotation.task") if value is not None else None
 
 
 def _annotator(value: Any) -> str | None:
@@ -424,56 +386,3 @@ def _answer_value(reading: Reading, answer: str) -> Json:
     if reading.type == "pairwise":
         return {"selected": answer}
     return {"choices": [answer]} if reading.type == "choices" else {"rating": int(float(answer))}
-
-
-def _object(value: Any, what: str) -> Json:
-    """A JSON object or a PayloadError."""
-    if not isinstance(value, dict):
-        raise PayloadError(f"{what} is {_seen(value)}; expected an object")
-    return value
-
-
-def _objects(body: Mapping[str, Any], *keys: str) -> list[Json]:
-    """The objects under the first key present; a single object counts as a list of one."""
-    for key in keys:
-        value = body.get(key)
-        if value is None:
-            continue
-        values = value if isinstance(value, list) else [value]
-        for index, part in enumerate(values):
-            _object(part, f"{key}[{index}]")
-        return values
-    return []
-
-
-def _ids(values: Iterable[Json], what: str) -> list[int]:
-    """The ids of a list of objects."""
-    return [_id(value.get("id"), f"{what}[{index}].id") for index, value in enumerate(values)]
-
-
-def _id(value: Any, what: str) -> int:
-    """A positive id that fits the database."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_ID:
-        raise PayloadError(f"{what} is {_seen(value)}; expected a positive whole number")
-    return value
-
-
-def _finite(value: Any, low: float, high: float) -> float | None:
-    """A number within bounds, else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if low <= value <= high else None
-
-
-def _seen(value: Any) -> str:
-    """What was found, short enough for a message and without content that could be secret."""
-    if value is None:
-        return "missing"
-    if isinstance(value, str | int | float | bool):
-        return repr(value)[:60]
-    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, list | dict) else type(value).__name__
-
-
-def _no_constant(name: str) -> Any:
-    """NaN and Infinity are not JSON."""
-    raise ValueError(f"{name} is not a JSON number")

@@ -5,8 +5,8 @@ from typing import Any
 
 from flask import current_app, request
 
-from backend import protocol
 from backend.combine import Combiner
+from backend.json_values import parse_json
 from backend.protocol import Event
 from backend.settings import Settings
 from backend.store import Store
@@ -41,7 +41,7 @@ def get_settings() -> Settings:
 
 def json_body() -> Any:
     """The request's body as JSON; raises PayloadError."""
-    return protocol.parse_json(request.get_data(cache=False))
+    return parse_json(request.get_data(cache=False))
 
 
 def wants_html() -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from flask import Blueprint, Response, jsonify, request
 
 from backend.errors import PayloadError
-from backend.protocol import clean
+from backend.json_values import clean
 
 BIGGEST = 2**63 - 1
 ID = f"int(min=1,max={BIGGEST})"

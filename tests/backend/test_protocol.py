@@ -15,6 +15,7 @@ from backend import protocol
 from backend.config import ProjectConfig, parse_config
 from backend.domain import ProjectRef
 from backend.errors import ConfigurationError, PayloadError
+from backend.json_values import parse_json
 from backend.label_config import Reading, parse_label_config, resolve
 from tests.backend.conftest import PAIRWISE, PAYLOADS
 
@@ -212,11 +213,11 @@ def test_project_reference_is_read_or_refused(value: Any) -> None:
 )
 def test_json_that_is_none_is_refused(raw: bytes) -> None:
     with pytest.raises(PayloadError):
-        protocol.parse_json(raw)
+        parse_json(raw)
 
 
 def test_json_with_characters_no_database_holds_is_cleaned() -> None:
-    assert protocol.parse_json(b'{"a\\u0000": ["\\ud800x"]}') == {"a\ufffd": ["\ufffdx"]}
+    assert parse_json(b'{"a\\u0000": ["\\ud800x"]}') == {"a\ufffd": ["\ufffdx"]}
 
 
 JSON = st.recursive(
