@@ -314,12 +314,14 @@ def _settle_flags(
     """Refit with the selected annotators; those whose bias is of no interest are let go and the rest is refitted."""
     sums = table.sums
     solver = item_solver(sums.laplacian, ridge=ridge)
-    information = information_left(sums, np.arange(len(table.annotators)), solver)
+    is_paper = verdict.construction == "paper"
+    scores = item_solver(sums.laplacian) if is_paper else solver  # what the bias estimates take theta from
+    information = information_left(sums, np.arange(len(table.annotators)), scores)
     theta_null = solver.solve(sums.Dy)
 
     def estimate(flagged: Ints) -> tuple[Refit, tuple[Floats, Floats, Floats]]:
         fit = refit(sums, flagged, fallback_ridge=ridge)
-        theta = solver.solve(sums.Dy - sums.B[:, flagged] @ fit.gamma) if verdict.construction != "paper" else fit.theta
+        theta = fit.theta if is_paper else solver.solve(sums.Dy - sums.B[:, flagged] @ fit.gamma)
         rows_share = information.copy()
         rows_share[flagged] = 1.0  # their bias is in the refit, which already accounts for the item scores
         return fit, evidence.bias_estimates(answers, theta, rows_share, len(table.annotators))

@@ -81,6 +81,22 @@ def test_bias_of_flagged_annotators_equals_dense_least_squares():
     assert table.loc[result.flagged, "bias"].to_numpy() == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.parametrize(("method", "ridge"), [("flip", 5.0), ("paper", 0.0)])
+def test_bias_of_unflagged_annotators_equals_least_squares_with_their_own_column_alone(method, ridge):
+    truth = simulate.small_team(10, 0, 40, rng=np.random.default_rng(2))
+    result = detect(truth.comparisons, method=method, draws=1, min_bias=1.0)
+    assert result.flagged == []
+    table = result.annotators.set_index("annotator").loc[list(truth.comparisons.annotators)]
+    rows = SufficientStatistics.from_comparisons(truth.comparisons).answers()
+    D, A = dense_design(rows, 20, 10)
+    D = np.concatenate([D, np.sqrt(ridge) * np.eye(20)])
+    y = np.concatenate([rows.outcome, np.zeros(20)])
+    for j in range(10):
+        column = np.concatenate([A[:, j] > 0, np.zeros(20)])
+        expected = np.linalg.lstsq(np.column_stack([D, column]), y, rcond=None)[0][20]
+        assert table["bias"].iloc[j] == pytest.approx(expected, abs=1e-8)
+
+
 @pytest.mark.parametrize("method", ["flip", "paper"])
 def test_bias_interval_covers_the_long_run_bias_about_95_times_in_100(method):
     covered, widths = [], []

@@ -24,11 +24,12 @@ class Looks:
     warned_fdp: float
 
 
-def ten_looks(truth: Simulated, *, seed: int, looks: int = 10, draws: int = 5) -> Looks:
+def ten_looks(truth: Simulated, *, seed: int, looks: int = 10) -> Looks:
     """Run ten times while answers arrive; between runs every answer is a bet against the consensus of the last run."""
     whole = truth.comparisons
     ends = np.linspace(0, len(whole), looks + 1).astype(int)[1:]
-    live, consensus, start = LiveCrowd(q=0.1), Consensus(SufficientStatistics()), 0
+    statistics, live, start = SufficientStatistics(), LiveCrowd(q=0.1), 0
+    consensus = Consensus(statistics)
     persistent: set[object] = set()
     accumulated: set[object] = set()
     for look, end in enumerate(ends):
@@ -38,8 +39,8 @@ def ten_looks(truth: Simulated, *, seed: int, looks: int = 10, draws: int = 5) -
             live.observe(whole.annotators[whole.annotator[k]], float(whole.outcome[k]), p_left)
             if k % WARN_EVERY == 0:
                 live.warn()
-        statistics = SufficientStatistics.from_comparisons(whole.take(np.arange(end)))
-        result = detect(statistics, seed=seed * looks + look, draws=draws)
+        statistics.add(whole.take(np.arange(start, end)))
+        result = detect(statistics, seed=seed * looks + look)
         live.warn()
         accumulated |= set(result.flagged)
         persistent |= set(live.persistent(result.flagged))
