@@ -67,7 +67,7 @@ class Evenhand:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environ, stdout=log, stderr=log, start_new_session=True
             )
-        wait_for("a healthy service", self._is_healthy)
+        wait_for("a healthy service", self._is_healthy, 60)
 
     def _is_healthy(self) -> bool:
         assert self._process is not None
