@@ -1,10 +1,11 @@
 """A demo project: a simulated crowd whose answers lie in the store as if Label Studio had sent them."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from backend.domain import Batch, Comparison, Project, ProjectRef, Task
 from backend.store import Store
-from fdr_core.simulate import small_team
+from fdr_core.simulate import Simulated, small_team
 
 ADDRESS = "demo"
 TITLE = "Demo: a simulated crowd"
@@ -14,6 +15,7 @@ LABEL_CONFIG = (
 )
 SEED, ANNOTATORS, BIASED, ANSWERS, ITEMS = 7, 40, 6, 80, 24
 DAYS = 14.0
+BEGINNER_ANSWERS = 3
 NAMES = (
     "Ada", "Bram", "Chioma", "Dilnoza", "Emeka", "Farah", "Goran", "Hana", "Imani", "Jonas", "Kaito", "Leila", "Mateo",
     "Nadia", "Oksana", "Priya", "Quentin", "Rosa", "Samir", "Tove", "Usha", "Viktor", "Wanjiru", "Ximena", "Yusuf",
@@ -29,7 +31,10 @@ TOPICS = (
 
 
 def load_demo(store: Store, *, requested_by: str | None = None) -> Project:
-    """Load the crowd, once, and ask for a run; six of the forty click one side on every second answer."""
+    """Load the crowd, once, and ask for a run.
+
+    Of the forty, five click one side on every second answer, one always does, and one has only just begun.
+    """
     project = store.register_project(ADDRESS, ProjectRef(1, 1), title=TITLE, label_config=LABEL_CONFIG, kind="demo")
     if project.seq == 0:
         tasks, answers = _crowd(store.clock())
@@ -43,7 +48,9 @@ def _crowd(now: float) -> tuple[list[Task], list[Comparison]]:
     """Tasks with one answer each, spread over two weeks up to now, in mixed order."""
     rng = np.random.default_rng(SEED)
     crowd = small_team(ANNOTATORS, BIASED, ANSWERS, rng=rng, bias=0.5, n_items=ITEMS)
-    answers, order = crowd.comparisons, rng.permutation(len(crowd.comparisons))
+    answers = crowd.comparisons
+    outcome = _with_always(crowd)
+    order = rng.permutation(_without_beginners_rest(crowd))
     label = _captions(rng)
     start = np.floor(now / 86_400.0) * 86_400.0 - DAYS * 86_400.0
     times = start + np.sort(rng.random(len(order))) * DAYS * 86_400.0
@@ -64,7 +71,7 @@ def _crowd(now: float) -> tuple[list[Task], list[Comparison]]:
                 right_item=right,
                 coin=None,
                 stratum=None,
-                outcome=float(answers.outcome[k]),
+                outcome=float(outcome[k]),
                 status="answer",
                 reason=None,
                 ground_truth=False,
@@ -74,6 +81,19 @@ def _crowd(now: float) -> tuple[list[Task], list[Comparison]]:
             )
         )
     return tasks, rows
+
+
+def _with_always(crowd: Simulated) -> NDArray[np.float64]:
+    """The answers, those of the first who leans all turned to the own side."""
+    person = int(np.flatnonzero(crowd.is_biased)[0])
+    return np.where(crowd.comparisons.annotator == person, float(crowd.side[person]), crowd.comparisons.outcome)
+
+
+def _without_beginners_rest(crowd: Simulated) -> NDArray[np.int64]:
+    """Places of the answers that are kept: of the last who does not lean only the first few."""
+    person = int(np.flatnonzero(~crowd.is_biased)[-1])
+    dropped = np.flatnonzero(crowd.comparisons.annotator == person)[BEGINNER_ANSWERS:]
+    return np.delete(np.arange(len(crowd.comparisons)), dropped)
 
 
 def _captions(rng: np.random.Generator) -> dict[str, str]:

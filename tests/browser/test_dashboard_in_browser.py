@@ -184,7 +184,7 @@ def test_report_page_is_accessible_and_prints(page: Page, service: Service, proj
     page.get_by_role("link", name="report.html", exact=True).click()
     expect(page.get_by_role("heading", name="Whose answers lean to one side")).to_be_visible()
     assert violations(page) == []
-    assert "owned" != page.title()
+    assert page.title() != "owned"
     printed = page.pdf(prefer_css_page_size=True)
     assert printed.startswith(b"%PDF")
     pages = len(re.findall(rb"/Type\s*/Page\b", printed))
