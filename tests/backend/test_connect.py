@@ -20,8 +20,9 @@ from backend.label_studio import LabelStudioClient
 from backend.label_studio_http import LabelStudioMissingError, Transport
 from backend.publish.cards import LABEL_CONFIG
 from backend.settings import Settings
-from backend.store import Store, open_store
+from backend.store import Store
 from backend.webhooks import ensure_webhook
+from tests.backend.databases import new_store
 from tests.backend.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
 
 OURS = "http://127.0.0.1:9090"
@@ -49,8 +50,8 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def store(settings: Settings) -> Iterator[Store]:
-    store = open_store(settings)
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = new_store(tmp_path / "evenhand.db")
     yield store
     store.close()
 

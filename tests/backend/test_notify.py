@@ -12,11 +12,10 @@ import requests
 from requests.adapters import BaseAdapter
 
 from backend.config import ProjectConfig
-from backend.database import migrate, open_engine
 from backend.domain import Batch, Comparison, LiveEvidence, Project, ProjectRef, RunResult
 from backend.notify import SendReport, send_due
 from backend.settings import Settings
-from backend.store import Store
+from tests.backend.databases import new_store
 from tests.backend.fake_label_studio import PAIRWISE, make_response
 
 HOOK = "https://hooks.test/services/1"
@@ -51,10 +50,8 @@ class World:
     """A store with one project, a webhook, and a clock that moves past the pause between rounds."""
 
     def __init__(self, path: Path) -> None:
-        engine = open_engine(f"sqlite:///{path / 'evenhand.db'}")
-        migrate(engine)
         self.now = 1_900_000_000.0
-        self.store = Store(engine, lambda: self.now)
+        self.store = new_store(path / "evenhand.db", lambda: self.now)
         self.hook = Hook()
         self.session = requests.Session()
         self.session.mount("https://", self.hook)

@@ -18,7 +18,8 @@ from backend.publish.tab import TITLE
 from backend.reconcile import pull_project
 from backend.reviews import record_review
 from backend.settings import Settings
-from backend.store import Store, open_store
+from backend.store import Store
+from tests.backend.databases import new_store
 from tests.backend.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 
 NOW = 1_900_000_000.0
@@ -103,7 +104,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         if index < 3:
             server.annotate(task, 3, "left")
     client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session(), sleep=lambda seconds: None))
-    store = open_store(Settings(database_url=f"sqlite:///{tmp_path / 'evenhand.db'}"))
+    store = new_store(tmp_path / "evenhand.db")
     described = server.projects[number]
     project = store.register_project(
         URL, ProjectRef(number, project_epoch(described)), title="Pairs", label_config=described["label_config"]

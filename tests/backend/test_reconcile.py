@@ -11,8 +11,8 @@ from backend.ingest import reading_of
 from backend.label_studio import LabelStudioClient, project_epoch
 from backend.label_studio_http import LabelStudioTokenError, LabelStudioUnreachableError, Transport
 from backend.reconcile import ProjectGoneError, pull_project
-from backend.settings import Settings
-from backend.store import Store, open_store
+from backend.store import Store
+from tests.backend.databases import new_store
 from tests.backend.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 
 
@@ -28,7 +28,7 @@ def client(server: FakeLabelStudio) -> LabelStudioClient:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(Settings(database_url=f"sqlite:///{tmp_path / 'evenhand.db'}"))
+    store = new_store(tmp_path / "evenhand.db")
     yield store
     store.close()
 

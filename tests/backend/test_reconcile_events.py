@@ -1,6 +1,5 @@
 """Events duplicated, reordered, dropped and replayed around pulls: the store always ends as a fresh pull would."""
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.database import migrate, open_engine
 from backend.domain import Project, ProjectRef
 from backend.ingest import handle_event
 from backend.label_studio import LabelStudioClient, project_epoch
@@ -18,6 +16,7 @@ from backend.protocol import read_event
 from backend.reconcile import pull_project
 from backend.settings import Settings
 from backend.store import Store
+from tests.backend.databases import new_store
 from tests.backend.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 
 SETTINGS = Settings(label_studio_url=URL)
@@ -39,8 +38,7 @@ steps = st.lists(
 class World:
     """A Label Studio, the events it has sent so far, and a store that sees some of them."""
 
-    def __init__(self, folder: Path, template: Path) -> None:
-        self.template = template
+    def __init__(self, folder: Path) -> None:
         self.server = FakeLabelStudio()
         self.number = self.server.add_project("Pairs", maximum_annotations=2)
         self.client = LabelStudioClient(
@@ -51,9 +49,7 @@ class World:
         self.store, self.project = self.open("watched.db")
 
     def open(self, name: str) -> tuple[Store, Project]:
-        shutil.copy(self.template, self.folder / name)
-        engine = open_engine(f"sqlite:///{self.folder / name}", pool_size=1)
-        store = Store(engine, lambda: self.server.now.timestamp())
+        store = new_store(self.folder / name, lambda: self.server.now.timestamp())
         described = self.server.projects[self.number]
         ref = ProjectRef(self.number, project_epoch(described))
         return store, store.register_project(URL, ref, title="Pairs", label_config=described["label_config"])
@@ -124,24 +120,12 @@ def _content(store: Store, project: Project) -> tuple[Any, ...]:
     return rows, judged, {key: total for key, total in totals.items() if total}, states
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database whose migrations have run, to copy."""
-    path = tmp_path_factory.mktemp("template") / "empty.db"
-    engine = open_engine(f"sqlite:///{path}")
-    migrate(engine)
-    engine.dispose()
-    return path
-
-
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(steps=steps, late=st.lists(st.integers(0, 1000), max_size=6))
-def test_any_history_of_events_and_pulls_ends_as_a_fresh_pull(
-    template: Path, steps: list[Any], late: list[int]
-) -> None:
+def test_any_history_of_events_and_pulls_ends_as_a_fresh_pull(steps: list[Any], late: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), template)
+        world = World(Path(folder))
         try:
             for what, choice, arriving, pull in steps:
                 world.act(what, choice)
