@@ -102,10 +102,6 @@ class LabelStudioClient:
         """Make a project."""
         return self._object("POST", "/api/projects/", json=fields)
 
-    def update_project(self, project: int, fields: Json) -> Json:
-        """Change some fields of a project."""
-        return self._object("PATCH", f"/api/projects/{project}/", json=fields)
-
     # -- tasks and annotations
 
     def tasks(self, project: int, *, updated_since: datetime | None = None) -> Iterator[list[Json]]:
@@ -145,23 +141,6 @@ class LabelStudioClient:
             last = highest
             if len(page) < int(options["page_size"]):
                 return
-
-    def task(self, task: int) -> Json:
-        """One task with its annotations."""
-        return self._object("GET", f"/api/tasks/{task}/")
-
-    def annotation_exists(self, annotation: int) -> bool:
-        """Whether an annotation is still there."""
-        try:
-            self._call("GET", f"/api/annotations/{annotation}/")
-        except LabelStudioMissingError:
-            return False
-        return True
-
-    def export(self, project: int) -> list[Json]:
-        """Label Studio's own JSON export, unlabelled tasks included."""
-        params: dict[str, str | int] = {"exportType": "JSON", "download_all_tasks": "true"}
-        return self._objects("GET", f"/api/projects/{project}/export", params=params, timeout=SLOW)
 
     def import_tasks(self, project: int, tasks: Sequence[Json]) -> list[int]:
         """Add tasks and return their ids in the given order."""

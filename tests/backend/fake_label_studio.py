@@ -254,10 +254,6 @@ class FakeLabelStudio(BaseAdapter):
     def _create_project(self, *, query: Json, body: Any) -> tuple[int, Any]:
         return 201, self.projects[self.add_project(**body)]
 
-    def _patch_project(self, project: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        self.projects[project].update(body)
-        return 200, self.projects[project]
-
     def _list_tasks(self, *, query: Json, body: Any) -> tuple[int, Any]:
         rows = [t for t in self.tasks.values() if t["project"] == int(query["project"])]
         for item in json.loads(query["query"])["filters"]["items"]:
@@ -275,9 +271,6 @@ class FakeLabelStudio(BaseAdapter):
         mine = [a for a in self.annotations.values() if a["task"] == task["id"]]
         return {**task, "annotations": mine, "drafts": [], "predictions": []}
 
-    def _one_task(self, task: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        return (200, self._with_annotations(self.tasks[task])) if task in self.tasks else (404, {"detail": "gone"})
-
     def _patch_task(self, task: int, *, query: Json, body: Any) -> tuple[int, Any]:
         if task not in self.tasks:
             return 404, {"detail": "gone"}
@@ -293,12 +286,6 @@ class FakeLabelStudio(BaseAdapter):
 
     def _import_tasks(self, project: int, *, query: Json, body: Any) -> tuple[int, Any]:
         return 201, {"task_ids": [self.add_task(project, task["data"]) for task in body]}
-
-    def _one_annotation(self, annotation: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        return (200, self.annotations[annotation]) if annotation in self.annotations else (404, {"detail": "gone"})
-
-    def _export(self, project: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        return 200, [self._with_annotations(t) for t in self.tasks.values() if t["project"] == project]
 
     def _list_predictions(self, *, query: Json, body: Any) -> tuple[int, Any]:
         return 200, [p for p in self.predictions.values() if p["project"] == int(query["project"])]
@@ -402,16 +389,12 @@ ROUTES = (
     ("GET", "/api/projects/", "_list_projects"),
     ("POST", "/api/projects/", "_create_project"),
     ("GET", r"/api/projects/(\d+)/", "_one_project"),
-    ("PATCH", r"/api/projects/(\d+)/", "_patch_project"),
-    ("GET", r"/api/projects/(\d+)/export", "_export"),
     ("POST", r"/api/projects/(\d+)/import", "_import_tasks"),
     ("POST", r"/api/projects/(\d+)/import/predictions", "_import_predictions"),
     ("DELETE", r"/api/projects/(\d+)/model-versions/", "_delete_model_version"),
     ("GET", "/api/tasks", "_list_tasks"),
-    ("GET", r"/api/tasks/(\d+)/", "_one_task"),
     ("PATCH", r"/api/tasks/(\d+)/", "_patch_task"),
     ("DELETE", r"/api/tasks/(\d+)/", "_delete_task"),
-    ("GET", r"/api/annotations/(\d+)/", "_one_annotation"),
     ("GET", "/api/predictions/", "_list_predictions"),
     ("PATCH", r"/api/predictions/(\d+)/", "_patch_prediction"),
     ("DELETE", r"/api/predictions/(\d+)/", "_delete_prediction"),
