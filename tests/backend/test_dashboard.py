@@ -196,6 +196,29 @@ def test_project_page_with_odd_arguments_still_answers(client: FlaskClient, judg
     assert "Person 01" in get(client, f"/ui/projects/{judged.id}?{query}")
 
 
+@pytest.mark.parametrize("path", ["?search=%00", "/annotator?id=%00", "/runs?cursor=%00", "/runs?cursor=abc"])
+def test_page_with_unstorable_text_in_its_address_is_no_failure(
+    client: FlaskClient, judged: Project, path: str
+) -> None:
+    assert client.get(f"/ui/projects/{judged.id}{path}", headers=HTML).status_code in (200, 400, 404)
+
+
+@pytest.mark.postgres
+def test_page_on_postgresql_answers_as_on_sqlite(postgres_url: str, tmp_path: Path) -> None:
+    settings = Settings(model_dir=tmp_path, database_url=postgres_url, log_level="ERROR")
+    store = open_store(settings)
+    project = world.simulated(store, 1, "Elephant", annotators=12, biased=2, answers=40, bias=0.8, seed=5)
+    world.judge(store, project)
+    client = create_app(settings, store).test_client()
+    for tab in (*TABS, "/annotator?id=1", "?search=%00", "/runs/1/report.html", "/runs/1/annotators.csv"):
+        get(client, f"/ui/projects/{project.id}{tab}")
+    for column in ("name", "comparisons", "left", "bias", "draw_share", "p_value", "match_ratio"):
+        get(client, f"/ui/projects/{project.id}?sort={column}&order=desc&show=flagged&search=person")
+    form = {"annotator": "1", "decision": "watch", "comment": "nul \x00 inside"}
+    assert post(client, f"/ui/projects/{project.id}/decisions", **form).status_code == 302
+    store.close()
+
+
 def test_project_page_not_assessable_is_a_state_of_its_own(fresh: tuple[FlaskClient, Store, Settings]) -> None:
     client, store, _ = fresh
     project = world.simulated(store, 1, "Few", annotators=6, biased=0, answers=2)

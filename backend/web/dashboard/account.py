@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response
 
 from backend.errors import TooManyAttemptsError, UnauthorizedError
 from backend.web.auth import access, current_user, is_open, log_in, log_out
-from backend.web.dashboard.blueprint import bp
+from backend.web.dashboard.blueprint import bp, form_text
 
 
 @bp.route("/login", methods=["GET", "POST"])
@@ -19,7 +19,7 @@ def login() -> Response:
         if current_user() is not None or is_open():
             return redirect(target)
         return make_response(render_template("login.html", target=target, name="", message=""))
-    name = request.form.get("name", "")[:200]
+    name = form_text("name")[:200]
     try:
         log_in(name, request.form.get("password", "")[:1000])
     except (UnauthorizedError, TooManyAttemptsError) as error:

@@ -3,14 +3,24 @@
 import math
 from typing import Any
 
-from flask import flash, redirect, render_template, request, url_for
+from flask import flash, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
 from backend.domain import Project, Run
 from backend.errors import NotFoundError, PayloadError
 from backend.web.auth import current_user
 from backend.web.context import get_store
-from backend.web.dashboard.blueprint import ID, bp, chosen_run, page_number, paging, project_page, task_url
+from backend.web.dashboard.blueprint import (
+    ID,
+    argument,
+    bp,
+    chosen_run,
+    form_text,
+    page_number,
+    paging,
+    project_page,
+    task_url,
+)
 from backend.weighing import heaviest_answers, side_shares
 
 DECISIONS = {"confirm": "Confirmed", "dismiss": "Dismissed", "watch": "Watching"}
@@ -24,7 +34,7 @@ def annotator(project_id: int) -> str:
     """The evidence on one annotator's answers."""
     store = get_store()
     found = store.get_project(project_id)
-    annotator_id = request.args.get("id", "")
+    annotator_id = argument("id")
     person = store.list_annotators(project_id, [annotator_id]).get(annotator_id)
     if person is None:
         raise NotFoundError(f"project {project_id} has no annotator {annotator_id[:60]!r}; its page lists them")
@@ -54,8 +64,8 @@ def annotator(project_id: int) -> str:
 def decide(project_id: int) -> Response:
     """Append a reviewer's decision to the log."""
     store = get_store()
-    annotator_id, decision = request.form.get("annotator", ""), request.form.get("decision", "")
-    comment = request.form.get("comment", "").strip()
+    annotator_id, decision = form_text("annotator"), form_text("decision")
+    comment = form_text("comment")
     if decision not in DECISIONS:
         raise PayloadError("no decision was chosen; go back and choose confirm, dismiss or watch")
     if len(comment) > LONGEST_COMMENT:

@@ -8,6 +8,7 @@ from flask import Blueprint, request
 
 from backend.domain import Project, Run
 from backend.errors import NotFoundError
+from backend.json_values import clean
 from backend.web.context import get_settings, get_store
 from backend.web.openapi import BIGGEST, ID
 
@@ -15,8 +16,8 @@ WEB = Path(__file__).resolve().parent.parent
 STATIC = WEB / "static"
 
 __all__ = [
-    "BIGGEST", "ID", "STATIC", "bp", "chosen_run", "label_studio_url", "lean_x", "page_number", "paging",
-    "project_page", "task_url",
+    "BIGGEST", "ID", "STATIC", "argument", "bp", "chosen_run", "form_text", "label_studio_url", "lean_x",
+    "page_number", "paging", "project_page", "task_url",
 ]  # fmt: skip
 
 bp = Blueprint(
@@ -76,6 +77,16 @@ def lean_x(value: float | None, width: float = 120.0) -> float:
     """Where a lean in [-1, 1] stands in a drawing of this width."""
     half = width / 2
     return round(half + (half - 4) * max(-1.0, min(1.0, value or 0.0)), 1)
+
+
+def argument(name: str) -> str:
+    """A query argument as text that any database takes."""
+    return str(clean(request.args.get(name, "")))
+
+
+def form_text(name: str) -> str:
+    """A form field as text that any database takes, without space around it."""
+    return str(clean(request.form.get(name, ""))).strip()
 
 
 def page_number() -> int:

@@ -9,7 +9,7 @@ from backend.config import ProjectConfig
 from backend.domain import Project, Run
 from backend.report.words import VERDICTS, verdict_kind
 from backend.web.context import get_store
-from backend.web.dashboard.blueprint import ID, bp, chosen_run, page_number, paging, project_page
+from backend.web.dashboard.blueprint import ID, argument, bp, chosen_run, page_number, paging, project_page
 
 PAGE_SIZE = 50
 # Column of the table, its heading, and whether the first click sorts downwards.
@@ -62,7 +62,7 @@ def _table(found: Project, run: Run) -> dict[str, Any]:
     descending = request.args.get("order") == "desc"
     chosen = request.args.get("show", "")
     chosen = chosen if chosen in FILTERS else ""
-    search = request.args.get("search", "").strip()[:200]
+    search = argument("search").strip()[:200]
     wanted = page_number()
 
     def fetch(number: int) -> Any:

@@ -11,7 +11,7 @@ from backend.domain import Run
 from backend.errors import NotFoundError
 from backend.web.auth import current_user
 from backend.web.context import get_store
-from backend.web.dashboard.blueprint import BIGGEST, ID, bp, project_page
+from backend.web.dashboard.blueprint import BIGGEST, ID, argument, bp, project_page
 
 PAGE_SIZE = 30
 TRIGGERS = {
@@ -28,7 +28,7 @@ def runs(project_id: int) -> str:
     """The history, newest first."""
     store = get_store()
     found = store.get_project(project_id)
-    page = store.list_runs(project_id, limit=PAGE_SIZE, cursor=request.args.get("cursor"))
+    page = store.list_runs(project_id, limit=PAGE_SIZE, cursor=argument("cursor") or None)
     content = project_page(found, store.latest_run(project_id), "runs")
     return render_template(
         "runs.html", **content, rows=page.rows, cursor=page.cursor, total=page.total, triggers=TRIGGERS

@@ -14,7 +14,7 @@ from backend.errors import ConfigurationError
 from backend.label_config import parse_label_config
 from backend.store.projects import READING_KEYS
 from backend.web.context import get_store
-from backend.web.dashboard.blueprint import ID, bp, project_page
+from backend.web.dashboard.blueprint import ID, bp, form_text, project_page
 from backend.web.dashboard.setting_fields import GROUPS, Field
 
 FIELDS: tuple[Field, ...] = tuple(field for _, _, fields in GROUPS for field in fields)
@@ -61,7 +61,7 @@ def _typed(field: Field) -> Any:
     """What the form sent for a field."""
     if field.kind == "switch":
         return field.key in request.form
-    return request.form.get(field.key, "").strip()[:10_000]
+    return form_text(field.key)[:10_000]
 
 
 def _values(typed: Mapping[str, Any]) -> dict[str, Any]:
