@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -220,6 +220,13 @@ class LabelStudioServer:
         path = f"/api/projects/{project}/export?exportType=JSON&download_all_tasks=true"
         exported: list[dict[str, Any]] = self.admin.call("GET", path)
         return exported
+
+
+@contextlib.contextmanager
+def running(data_dir: Path | None = None, **options: Any) -> Iterator[LabelStudioServer]:
+    """Run a Label Studio for the length of a with block."""
+    with LabelStudioServer(data_dir, **options) as server:
+        yield server
 
 
 def _copy_migrated(target: Path, environ: Mapping[str, str]) -> None:
