@@ -27,6 +27,8 @@ LEFT_OUT: Mapping[str, str] = {
     "unreadable": "unreadable",
     "ground_truth": "ground truth",
 }
+# Below this many coins, shared by everybody, an unlucky set of sides can touch many annotators at once.
+FEW_COINS = 100
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -143,18 +145,33 @@ def plural(amount: Any, one: str, many: str | None = None) -> str:
     return f"{count(amount)} {one if amount == 1 else many or one + 's'}"
 
 
+def sentence(text: Any) -> str:
+    """A text with a capital at its beginning and nothing else changed."""
+    whole = str(text or "")
+    return whole[:1].upper() + whole[1:]
+
+
+def few_coins(audit: Mapping[str, Any] | None) -> int | None:
+    """How many coins decided the sides for everybody, if so few that it belongs beside every flag."""
+    figures = (audit or {}).get("figures") or {}
+    coins = figures.get("coins")
+    return coins if figures.get("shared_coins") and isinstance(coins, int) and coins < FEW_COINS else None
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
     "construction_words": construction_words,
     "count": count,
     "duration": duration,
     "e_value": e_value,
+    "few_coins": few_coins,
     "left_out_words": left_out_words,
     "machine_time": machine_time,
     "number": number,
     "p_value": p_value,
     "percent": percent,
     "plural": plural,
+    "sentence": sentence,
     "shorten": shorten,
     "side": side,
     "signed": signed,

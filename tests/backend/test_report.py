@@ -23,7 +23,19 @@ from backend.domain import Project, Run
 from backend.errors import NotFoundError
 from backend.report import FILES, pseudonymised, render, report_of, report_of_run, write_report
 from backend.report.tables import cell
-from backend.report.words import ago, duration, e_value, number, p_value, percent, plural, signed, verdict_words, when
+from backend.report.words import (
+    ago,
+    duration,
+    e_value,
+    number,
+    p_value,
+    percent,
+    plural,
+    sentence,
+    signed,
+    verdict_words,
+    when,
+)
 from backend.settings import Settings
 from backend.store import Store, open_store
 from fdr_core import detect
@@ -177,6 +189,13 @@ def test_report_page_uses_calm_words_only(report: dict[str, Any]) -> None:
     assert "leans to one side" in text
 
 
+def test_report_page_says_beside_every_flag_that_few_coins_decided(report: dict[str, Any]) -> None:
+    figures = {**report["audit"]["figures"], "coins": 40, "shared_coins": True}
+    page = render({**report, "audit": {**report["audit"], "figures": figures}}, "report.html").decode()
+    assert page.count("only 40 coins") == sum(row["flagged"] for row in report["annotators"])
+    assert "only 960 coins" not in render(report, "report.html").decode()
+
+
 def test_report_tables_neutralise_formulas_and_keep_numbers(report: dict[str, Any]) -> None:
     rows = list(csv.DictReader(io.StringIO(render(report, "annotators.csv").decode())))
     names = [row["name"] for row in rows]
@@ -227,6 +246,7 @@ def test_report_with_a_lone_surrogate_is_still_written(report: dict[str, Any]) -
         (ago(100.0, 105.0), "just now"),
         (plural(1, "answer"), "1 answer"),
         (plural(1200, "entry", "entries"), "1,200 entries"),
+        (sentence("modified FDR"), "Modified FDR"),
         (verdict_words("ugly"), "leans to one side"),
         (verdict_words("always one side"), "always one side"),
         (verdict_words(None), "not assessable yet"),

@@ -299,6 +299,6 @@ def test_stranger_logs_in_to_an_empty_service_and_loads_the_demo(
         assert violations(page) == []
         page.get_by_role("button", name="Load the demo project").click()
         expect(page.locator("table.annotators tbody tr")).to_have_count(40, timeout=60_000)
-        expect(page.locator("table.annotators tbody tr").first).to_contain_text("leans to one side")
+        expect(page.locator("table.annotators tbody tr").first).to_contain_text("always one side")
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()

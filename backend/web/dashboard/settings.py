@@ -11,7 +11,7 @@ from backend import ingest
 from backend.config import ProjectConfig
 from backend.domain import Project
 from backend.errors import ConfigurationError
-from backend.label_config import parse_label_config
+from backend.label_config import parse_label_config, resolve
 from backend.store.projects import READING_KEYS
 from backend.web.context import get_store
 from backend.web.dashboard.blueprint import ID, bp, form_text, project_page
@@ -53,7 +53,13 @@ def _form(found: Project, values: Mapping[str, Any], *, message: str) -> str:
     """The page with these values filled in."""
     content = project_page(found, get_store().latest_run(found.id), "settings")
     return render_template(
-        "settings.html", **content, groups=GROUPS, values=values, message=message, offered=_offered(found)
+        "settings.html",
+        **content,
+        groups=GROUPS,
+        values=values,
+        message=message,
+        offered=_offered(found),
+        in_use=_in_use(found),
     )
 
 
@@ -85,6 +91,16 @@ def _shown(config: ProjectConfig) -> dict[str, Any]:
     for key in ("q", "min_bias", "every_minutes"):
         shown[key] = f"{plain[key]:g}" if plain[key] is not None else ""
     return {**shown, **{f"publish.{name}": value for name, value in plain["publish"].items()}}
+
+
+def _in_use(found: Project) -> dict[str, str | None]:
+    """The control and fields that are read now, to be shown where nothing is set."""
+    try:
+        config = ProjectConfig.model_validate(found.config)
+        reading = resolve(config, found.label_config, found.task_fields)
+    except ConfigurationError:
+        return {}
+    return {key: getattr(reading, key) for key in ("control", "item_left", "item_right", "coin", "stratum")}
 
 
 def _offered(found: Project) -> dict[str, list[str]]:
