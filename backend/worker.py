@@ -184,6 +184,7 @@ class Chores:
         self._client = client_from_settings(settings, session)
         self._pauses: dict[tuple[str, int], tuple[float, float]] = {}
         self._published: dict[int, PublishedState] = {}
+        self._without_webhook: set[int] = set()
 
     def once(self) -> bool:
         """Do one round of chores; they are never urgent enough to spin."""
@@ -199,6 +200,8 @@ class Chores:
         if pull_is_due(project, self._settings.reconcile_minutes, now) and not self._pausing("pull", project, now):
             self._attempt("pull", project, lambda: self._pull(client, project))
             project = self._store.get_project(project.id)
+        if project.id in self._without_webhook and not self._pausing("webhook", project, now):
+            self._attempt("webhook", project, lambda: self._install_webhook(client, project))
         state = self._state_to_publish(project)
         needed = project.kind == "comparison" and self._needs_publishing(project, state, now)
         if needed and self._attempt("publish", project, lambda: self._publish(client, project)):
@@ -206,8 +209,13 @@ class Chores:
 
     def _pull(self, client: LabelStudioClient, project: Project) -> bool:
         report = pull_project(self._store, client, project, full=False)
-        if report.is_first:
-            ensure_webhook(client, project.ls_project_id, self._settings)
+        if project.kind == "comparison" and (report.is_first or report.repaired):
+            self._without_webhook.add(project.id)  # events may be missing because nobody sends them
+        return True
+
+    def _install_webhook(self, client: LabelStudioClient, project: Project) -> bool:
+        ensure_webhook(client, project.ls_project_id, self._settings)
+        self._without_webhook.discard(project.id)
         return True
 
     def _publish(self, client: LabelStudioClient, project: Project) -> bool:

@@ -44,7 +44,8 @@ def chromium() -> Path | None:
 
 def label_studio() -> Path | None:
     """Return the label-studio program of its own virtual environment."""
-    program = ROOT / ".label-studio" / "venv" / "bin" / "label-studio"
+    folder = Path(os.environ.get("EVENHAND_LABEL_STUDIO_VENV") or ROOT / ".label-studio" / "venv")
+    program = folder / "bin" / "label-studio"
     return program if program.exists() else None
 
 

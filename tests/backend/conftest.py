@@ -12,6 +12,7 @@ import pytest
 from backend.database import migrate, open_engine
 from backend.domain import Project, ProjectRef
 from backend.store import Store
+from tests.backend.databases import new_store
 
 PAYLOADS = Path(__file__).resolve().parent.parent / "data" / "payloads"
 PAIRWISE = (
@@ -45,18 +46,19 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(database_url: str, clock: FakeClock) -> Iterator[Store]:
-    engine = open_engine(database_url)
-    migrate(engine)
-    opened = Store(engine, clock)
+    if database_url.startswith("sqlite:///"):
+        opened = new_store(Path(database_url.removeprefix("sqlite:///")), clock)
+    else:
+        engine = open_engine(database_url)
+        migrate(engine)
+        opened = Store(engine, clock)
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def sqlite_store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
-    engine = open_engine(f"sqlite:///{tmp_path / 'single.db'}")
-    migrate(engine)
-    opened = Store(engine, clock)
+    opened = new_store(tmp_path / "single.db", clock)
     yield opened
     opened.close()
 

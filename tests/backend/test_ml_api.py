@@ -319,6 +319,7 @@ def test_metrics_are_prometheus_text(client: FlaskClient, store: Store, payload:
     assert 'evenhand_request_seconds_count{endpoint="ml_api.webhook"' in text_
 
 
+@pytest.mark.slow
 def test_database_locked_is_503_with_retry_after(tmp_path: Path, payload: Callable[[str], Any]) -> None:
     url = f"sqlite:///{tmp_path / 'x.db'}"
     engine = open_engine(f"{url}?timeout=0.1")

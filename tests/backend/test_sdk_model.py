@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from backend.domain import ProjectRef
 from backend.settings import Settings
 from backend.store import open_store
@@ -49,6 +51,7 @@ def call(folder: Path, requests: list[tuple[str, Any]], *, wait: float = 0.0) ->
     return answers
 
 
+@pytest.mark.slow
 def test_sdk_server_predicts_from_the_stored_run(tmp_path: Path) -> None:
     settings = Settings.from_env({"MODEL_DIR": str(tmp_path)})
     store = open_store(settings)
@@ -77,6 +80,7 @@ def test_sdk_server_predicts_from_the_stored_run(tmp_path: Path) -> None:
     assert still_open["result"] == []
 
 
+@pytest.mark.slow
 def test_sdk_server_events_reach_the_store(tmp_path: Path, payload: Callable[[str], Any]) -> None:
     (answer,) = call(tmp_path, [("/webhook", payload("req_webhook_ANNOTATION_CREATED"))], wait=6.0)
     assert answer[0] == 201
@@ -86,6 +90,7 @@ def test_sdk_server_events_reach_the_store(tmp_path: Path, payload: Callable[[st
     store.close()
 
 
+@pytest.mark.slow
 def test_model_takes_events_as_either_generation_calls_it(tmp_path: Path, payload: Callable[[str], Any]) -> None:
     body = payload("req_webhook_ANNOTATION_CREATED")
     data = {key: value for key, value in body.items() if key != "action"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,6 +174,7 @@ def test_changes_since_reads_in_batches_and_in_order(store: Store, project: Proj
     assert store.count_changes(project.id, 0) == 25
 
 
+@pytest.mark.slow
 def test_apply_ten_thousand_rows_in_one_batch_are_all_there(store: Store, project: Project) -> None:
     rows = [replace(BASE, annotation_id=n, annotator_id=str(n % 97)) for n in range(1, 10_001)]
     assert store.apply(project.id, Batch(comparisons=rows)).inserted == 10_000
@@ -275,6 +277,7 @@ def check_consistent(store: Store, project: Project) -> None:
     assert store.get_project(project.id).counts.get("judged", 0) == len(store.load_answers(project.id))
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data(), history=HISTORY)
 def test_events_in_any_order_with_duplicates_end_in_the_state_of_a_fresh_pull(
@@ -293,6 +296,7 @@ def test_events_in_any_order_with_duplicates_end_in_the_state_of_a_fresh_pull(
     store.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data(), history=HISTORY)
 def test_events_lost_and_healed_by_a_pull_end_in_the_state_of_a_fresh_pull(

@@ -235,6 +235,7 @@ def test_annotators_sorted_by_an_unknown_column_are_refused(store: Store, projec
         store.page_annotators(finish(store, project), sort="bias; DROP TABLE runs")
 
 
+@pytest.mark.slow
 def test_annotators_page_of_ten_thousand_comes_in_milliseconds(store: Store, project: Project) -> None:
     run_id = finish(store, project, annotators=[annotator_row(f"{n:05d}", bias=n / 1e4) for n in range(10_000)])
     store.page_annotators(run_id, sort="bias", limit=50)
@@ -384,6 +385,7 @@ def test_shared_secret_is_made_once(store: Store) -> None:
     assert store.shared_secret("session") != store.shared_secret("other")
 
 
+@pytest.mark.slow
 def test_store_locked_by_another_process_says_busy(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path / 'x.db'}?timeout=0.1")
     migrate(engine)
