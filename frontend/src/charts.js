@@ -12,6 +12,7 @@ const WORDS = { calm: "no lean found", lean: "leans to one side", always: "alway
 const sign = (value, digits = 2) =>
   value == null ? "–" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
 const percent = (value) => `${Math.round(100 * value)} %`;
+const moment = (seconds) => (seconds == null ? "" : `\n${new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ")} UTC`);
 const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 // Labels are cut by their width on the screen, between whole characters: one letter may be as wide as three others.
 const segmenter = new Intl.Segmenter();
@@ -44,7 +45,7 @@ function sides(data, width) {
       link(data, { x1: middle, x2: middle, y1: "low", y2: "high", stroke: "var(--muted)", strokeWidth: 2, strokeOpacity: 0.6 }),
       lineY(data, { x: middle, y: "share", stroke: "var(--calm)", strokeWidth: 1.5, strokeOpacity: 0.6 }),
       dot(data, { x: middle, y: "share", fill: "var(--calm)", r: 4 }),
-      tip(data, pointerX({ ...tipStyle, x: middle, y: "share", title: (d) => `answers ${d.from} to ${d.until}\n${d.left} of ${d.n} left: ${percent(d.share)}\n95 % interval ${percent(d.low)} to ${percent(d.high)}` })),
+      tip(data, pointerX({ ...tipStyle, x: middle, y: "share", title: (d) => `answers ${d.from} to ${d.until}\n${d.left} of ${d.n} left: ${percent(d.share)}\n95 % interval ${percent(d.low)} to ${percent(d.high)}${moment(d.at)}` })),
     ],
   };
 }
@@ -65,7 +66,7 @@ function evidence(data, width) {
       ruleY([limit], { stroke: "var(--lean)", strokeDasharray: "5 3" }),
       areaY(data, { x: "answer", y1: 0, y2: "log10", fill: "var(--calm)", fillOpacity: 0.12 }),
       lineY(data, { x: "answer", y: "log10", stroke: "var(--calm)", strokeWidth: 2 }),
-      tip(data, pointerX({ ...tipStyle, x: "answer", y: "log10", title: (d) => `after answer ${d.answer}\ne = ${value(d.log10)} (log₁₀ ${sign(d.log10)})\nlasting from e = 20, the dashed line` })),
+      tip(data, pointerX({ ...tipStyle, x: "answer", y: "log10", title: (d) => `after answer ${d.answer}\ne = ${value(d.log10)} (log₁₀ ${sign(d.log10)})\nlasting from e = 20, the dashed line${moment(d.at)}` })),
     ],
   };
 }

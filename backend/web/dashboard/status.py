@@ -4,11 +4,15 @@ import requests
 from flask import render_template, request
 
 from backend import doctor
-from backend.label_studio import client_from_settings
+from backend.label_studio import LabelStudioClient
+from backend.label_studio_http import Transport
+from backend.settings import Settings
 from backend.status import overview
 from backend.web.context import get_settings, get_store
 from backend.web.dashboard.blueprint import bp
 
+# Seconds to connect, and to wait for an answer.
+PATIENCE = (3.0, 10.0)
 REJECTED = ("rejected", "unauthorized")
 
 
@@ -35,4 +39,14 @@ def _examine() -> list[doctor.Finding]:
     """Everything `evenhand doctor` looks at."""
     settings = get_settings()
     with requests.Session() as session:
-        return doctor.examine(settings, get_store(), client_from_settings(settings, session))
+        return doctor.examine(settings, get_store(), _impatient_client(settings, session))
+
+
+def _impatient_client(settings: Settings, session: requests.Session) -> LabelStudioClient | None:
+    """A client that asks once and gives up soon: somebody waits for the page."""
+    if not settings.label_studio_url or not settings.label_studio_api_key:
+        return None
+    transport = Transport(
+        settings.label_studio_url, settings.label_studio_api_key, session=session, attempts=1, timeout=PATIENCE
+    )
+    return LabelStudioClient(transport)
