@@ -36,7 +36,7 @@ CHORE_POLL_SECONDS = 2.0
 #: A dead worker's run is taken over when this has passed without a sign of life.
 LEASE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 1.0
-CHORE_LEASE_SECONDS = 300.0
+CHORE_LEASE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 900.0
 
 PublishedState = tuple[int | None, float | None, str, int]
@@ -54,7 +54,7 @@ def run_worker(settings: Settings, stop_event: threading.Event) -> None:
     )
     thread.start()
     _repeat(runs.once, stop_event, POLL_SECONDS)
-    thread.join(timeout=30.0)
+    thread.join(timeout=3.0)  # a chore that waits for the network is dropped: its lease runs out
 
 
 def _repeat(once: Callable[[], bool], stop_event: threading.Event, pause: float) -> None:
@@ -151,29 +151,39 @@ class Runs:
 
     @contextlib.contextmanager
     def _heartbeat(self, run: Run, lease: Lease) -> Iterator[Callable[[float, str], None]]:
-        """Renew the lease from a thread while the run computes; it also writes the progress reported last."""
+        """Keep the run's lease while it computes; each sign of life also writes the progress reported last."""
         latest = [(0.0, "reading the answers")]
-        ended = threading.Event()
 
         def report(share: float, note: str) -> None:
             latest[0] = (share, note)
 
-        def beat() -> None:
-            while not ended.wait(HEARTBEAT_SECONDS):
-                try:
-                    self._store.progress_run(run.id, lease, *latest[0], seconds=LEASE_SECONDS)
-                except LeaseLostError:
-                    return  # finish_run will refuse the result
-                except BackendError as error:
-                    logger.warning("the lease of run %d could not be renewed: %s", run.id, error)
-
-        thread = threading.Thread(target=beat, name=f"heartbeat-{run.id}", daemon=True)
-        thread.start()
-        try:
+        with _signs_of_life(
+            lambda: self._store.progress_run(run.id, lease, *latest[0], seconds=LEASE_SECONDS), HEARTBEAT_SECONDS
+        ):
             yield report
-        finally:
-            ended.set()
-            thread.join()
+
+
+@contextlib.contextmanager
+def _signs_of_life(renew: Callable[[], object], every: float) -> Iterator[None]:
+    """Renew a lease from a thread while the work under it lasts; a lost one is noticed by whoever finishes."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(every):
+            try:
+                renew()
+            except LeaseLostError:
+                return
+            except BackendError as error:
+                logger.warning("a lease could not be renewed: %s", error)
+
+    thread = threading.Thread(target=beat, name="signs-of-life", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Chores:
@@ -263,11 +273,14 @@ class Chores:
     def _exclusive(self, chore: str, project_id: int) -> Iterator[bool]:
         """A lease kept alive while the chore lasts, so that a dead worker's chores are taken over."""
         lease = self._store.acquire_lease(f"{chore}:{project_id}", self._owner, CHORE_LEASE_SECONDS)
+        if lease is None:
+            yield False
+            return
         try:
-            yield lease is not None
+            with _signs_of_life(lambda: self._store.renew_lease(lease, CHORE_LEASE_SECONDS), CHORE_LEASE_SECONDS / 3):
+                yield True
         finally:
-            if lease is not None:
-                self._store.release_lease(lease)
+            self._store.release_lease(lease)
 
 
 def _consensus(current: Current, annotators: Sequence[Mapping[str, Any]]) -> Consensus:

@@ -9,6 +9,7 @@ from flask import Blueprint
 from backend import ingest, status
 from backend.domain import Decision, Page, Project, Run
 from backend.errors import NotFoundError, PayloadError
+from backend.report.words import verdict_words
 from backend.store.runs import ANNOTATOR_COLUMNS, ITEM_COLUMNS
 from backend.version import product_version
 from backend.web.auth import current_user
@@ -16,7 +17,6 @@ from backend.web.context import get_store, json_body
 from backend.web.openapi import BIGGEST, ID, OBJECT, PAGING, Operations, Param, View
 
 PREFIX = "/api/v1"
-VERDICT_WORDS = {"good": "no lean found", "ugly": "leans to one side", "bad": "always one side"}
 TIMES = frozenset(
     {
         "created_at", "last_event_at", "last_pull_at", "requested_at", "started_at", "finished_at", "first_seen",
@@ -288,7 +288,7 @@ def decision_to_api(found: Decision) -> dict[str, Any]:
 def annotator_to_api(row: Mapping[str, Any], decision: Decision | None) -> dict[str, Any]:
     """An annotator's row with words for the verdict and the decision in force."""
     shown = to_api(_without(row, "run_id"))
-    shown["verdict"] = VERDICT_WORDS.get(row["verdict"], row["verdict"])
+    shown["verdict"] = verdict_words(row["verdict"])
     shown["decision"] = decision.decision if decision else None
     return dict(shown)
 
