@@ -32,8 +32,9 @@ Ints = NDArray[np.int64]
 
 AGGREGATES = ("majority", "evalues")
 VARIANCES = ("plain", "two-pass")
-#: Below this many assessable annotators d = ceil(1/q) copies, so that a single one can be flagged; else five.
-FEW_ANNOTATORS, COPIES_FOR_MANY = 50, 5
+#: Below this many assessable annotators d = ceil(1/q) copies: a single one can be flagged, and lists differ less from
+#: seed to seed (measured). Beyond, five: copies cost time, and long lists are steady anyway.
+FEW_ANNOTATORS, COPIES_FOR_MANY = 500, 5
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def detect(
     method : "auto" lets the audit decide between "flip" (coin flips) and "paper" (fixed design).
     path : "lbi", "iss", "lasso" or "marginal".
     cut : "knockoff+" (FDR) or "knockoff" (modified FDR).
-    copies : knockoff copies per annotator for "flip"; by default ``ceil(1/q)`` below 50 assessable annotators, else 5.
+    copies : knockoff copies per annotator for "flip"; by default ``ceil(1/q)`` below 500 assessable annotators, else 5.
     draws : independent draws; an annotator is flagged when most of them select it. 1 is one plain draw.
     seed : seed of all draws.
     sides : "audit" (tested), "random" (the owner states that coins decided) or "not random".
