@@ -85,9 +85,14 @@ def print_summary(report: Mapping[str, Any], console: Console) -> None:
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     """Lay out the annotators, worst first."""
-    table = Table("annotator", "answers", "left/right/tie", "lean (interval)", "draws", "verdict")
+    headings = ("annotator", "answers", "l/r/tie", "lean (95 %)", "draws", "finding")
+    table = Table(*headings, box=None, pad_edge=False, padding=(0, 1))
+    table.columns[0].min_width = 9
+    for column in table.columns[1:]:
+        column.no_wrap = True
     for column in table.columns[1:-1]:
-        column.justify, column.no_wrap = "right", True
+        column.justify = "right"
+    table.columns[0].overflow = "ellipsis"
     for row in rows:
         clicks = f"{row['left']}/{row['right']}/{row['ties']}"
         lean = f"{_number(row['bias'])} ({_number(row['bias_low'])} to {_number(row['bias_high'])})"
