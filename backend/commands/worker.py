@@ -14,6 +14,8 @@ from backend.settings import Settings
 @says_what_is_wrong
 def worker() -> None:
     """Run the worker alone: pulls, runs, publishing; several may share one PostgreSQL."""
+    os.nice(10)  # events are answered first
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # must stand before numpy is loaded; its products here are small
     # Imported here: the worker loads the numerics, which `evenhand worker --help` does not need.
     from backend.worker import run_worker
 
