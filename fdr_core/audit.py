@@ -345,7 +345,10 @@ def coins_per_annotator(answers: Answers, n_annotators: int) -> Floats:
 def _distinct_partners(who: Ints, partner: Ints, n: int) -> Ints:
     """How many different partners each code met."""
     span = int(partner.max(initial=0)) + 1
-    return np.bincount(np.unique(who.astype(np.int64) * span + partner) // span, minlength=n)
+    met = np.sort(who.astype(np.int64) * span + partner)  # sorted: np.unique would hash, slowly and in much memory
+    first = np.ones(len(met), dtype=bool)
+    first[1:] = met[1:] != met[:-1]
+    return np.bincount(met[first] // span, minlength=n)
 
 
 def _describe(answers: Answers, data: AuditInput) -> dict[str, Any]:

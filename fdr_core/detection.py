@@ -140,7 +140,7 @@ def detect(
     return Detection(
         flagged=frame.loc[frame["flagged"], "annotator"].tolist(),
         annotators=frame,
-        ranking=ranking_table(found.fit, table.sums, table.items, found.flagged),
+        ranking=ranking_table(found.fit, table.sums, table.items),
         order_changes=order_changes(found.fit, table.items),
         audit=verdict,
         guarantee=guarantee_of(

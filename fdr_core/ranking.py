@@ -9,7 +9,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fdr_core.design import DENSE_ITEMS, ItemSolver, SparseItems, components_of, item_solver
+from fdr_core.design import DENSE_ITEMS, SparseItems, components_of, item_solver
 from fdr_core.statistics import Sums
 
 Floats = NDArray[np.float64]
@@ -29,61 +29,61 @@ class Refit:
     Attributes
     ----------
     theta : (n,) scores, centred within components; raw : (n,) the same without any bias term.
-    gamma : (k,) biases of the flagged annotators; variance : noise variance; gamma_cov : (k, k) without the variance.
+    gamma : (k,) biases of the flagged annotators; variance : noise variance; component : (n,) of every item.
+    unit_cov : (n, n) covariance of theta per unit of variance, or None where only that of the item graph is known.
     """
 
     theta: Floats
     raw: Floats
     gamma: Floats
-    gamma_cov: Floats
     variance: float
     component: Ints
+    unit_cov: Floats | None
 
 
 def refit(sums: Sums, flagged: Ints, *, fallback_ridge: float) -> Refit:
     """Refit with the flagged annotators' biases as free parameters.
 
-    Where item scores absorb the biases (unique pairs), and beyond ``DENSE_ITEMS`` items, the biases are estimated with
-    ``fallback_ridge`` on theta.
+    The biases are eliminated: ``(L - B N^{-1} B') theta = D'y - B N^{-1} A'y``, so that nothing grows with their number
+    but sums. Where item scores absorb the biases (unique pairs), and beyond ``DENSE_ITEMS`` items, the biases are
+    estimated with ``fallback_ridge`` on theta.
     """
     laplacian = sums.laplacian
     component = components_of(laplacian).astype(np.int64)
     solver = item_solver(laplacian)
     raw = _centred(solver.solve(sums.Dy), component)
-    B = sums.B[:, flagged]
-    gamma, gamma_cov = _biases(sums, B, flagged, solver, fallback_ridge)
-    theta = _centred(solver.solve(sums.Dy - B @ gamma), component)
-    rss = sums.yy - 2 * float(theta @ sums.Dy + gamma @ sums.Ay[flagged])
-    rss += float(theta @ (laplacian @ theta)) + 2 * float(theta @ (B @ gamma)) + float(gamma**2 @ sums.counts[flagged])
+    B, counts, Ay = sums.B[:, flagged], sums.counts[flagged], sums.Ay[flagged]
+    right = sums.Dy - B @ (Ay / counts)
+    unit_cov = None if isinstance(solver, SparseItems) else _unit_covariance(laplacian, B, counts, component)
+    if unit_cov is not None:
+        theta = _centred(unit_cov @ right, component)
+        gamma = (Ay - B.T @ theta) / counts
+    else:
+        gamma = (Ay - B.T @ SparseItems(laplacian, fallback_ridge).solve_reduced(B, counts, right)) / counts
+        theta = _centred(solver.solve(sums.Dy - B @ gamma), component)
+    rss = sums.yy - 2 * float(theta @ sums.Dy + gamma @ Ay)
+    rss += float(theta @ (laplacian @ theta)) + 2 * float(theta @ (B @ gamma)) + float(gamma**2 @ counts)
     df = max(sums.n - solver.rank - len(flagged), 1.0)
-    return Refit(theta, raw, gamma, gamma_cov, max(rss, 0.0) / df, component)
+    return Refit(theta, raw, gamma, max(rss, 0.0) / df, component, unit_cov)
 
 
-def _biases(
-    sums: Sums, B: sp.csr_array, flagged: Ints, solver: ItemSolver, fallback_ridge: float
-) -> tuple[Floats, Floats]:
-    """Biases of the flagged annotators with their covariance (in units of the noise variance)."""
-    counts, Ay = sums.counts[flagged], sums.Ay[flagged]
-    if isinstance(solver, SparseItems):
-        # Many items: eliminate the biases instead of the scores, so that no n x k matrix is ever dense.
-        ridged = SparseItems(sums.laplacian, fallback_ridge)
-        theta = ridged.solve_reduced(B, counts, sums.Dy - B @ (Ay / counts))
-        return (Ay - B.T @ theta) / counts, np.diag(1.0 / counts)
-    dense = B.toarray()
-    inner = np.diag(counts) - dense.T @ solver.solve(dense) if len(flagged) else np.zeros((0, 0))
-    right = Ay - dense.T @ solver.solve(sums.Dy)
-    if len(flagged) and _is_degenerate(inner, counts):
-        ridged_items = item_solver(sums.laplacian, ridge=fallback_ridge)
-        inner = np.diag(counts) - dense.T @ ridged_items.solve(dense)
-        right = Ay - dense.T @ ridged_items.solve(sums.Dy)
-    cov = np.linalg.inv(inner) if len(flagged) else inner
-    return cov @ right, cov
+def _unit_covariance(laplacian: sp.csr_array, B: sp.csr_array, counts: Floats, component: Ints) -> Floats | None:
+    """Pseudo-inverse of ``L - B N^{-1} B'``; None where item scores absorb the biases."""
+    same = (component[:, None] == component[None, :]) / np.bincount(component)[component]
+    reduced = (
+        laplacian.toarray() - np.asarray((B * (1.0 / counts)) @ B.T.toarray()) if len(counts) else laplacian.toarray()
+    )
+    scale = 1.0 / np.sqrt(np.maximum(laplacian.diagonal(), 1.0))
+    pinned = reduced + same
+    if len(counts) and float(np.linalg.eigvalsh(pinned * scale[:, None] * scale[None, :])[0]) < 1e-6:
+        return None
+    return np.asarray(np.linalg.inv(pinned) - same)
 
 
-def ranking_table(fit: Refit, sums: Sums, items: NDArray[np.object_], flagged: Ints) -> pd.DataFrame:
+def ranking_table(fit: Refit, sums: Sums, items: NDArray[np.object_]) -> pd.DataFrame:
     """The ranking, best first within each component, raw beside corrected."""
     n = len(items)
-    spread = _Spread(fit, sums, flagged)
+    spread = _Spread(fit, sums)
     se, low, high = np.zeros(n), np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64)
     rank, raw_rank = np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64)
     order = np.argsort(fit.component, kind="stable")
@@ -135,10 +135,9 @@ def order_changes(fit: Refit, items: NDArray[np.object_]) -> pd.DataFrame:
 class _Spread:
     """Standard errors and rank intervals of one component at a time."""
 
-    def __init__(self, fit: Refit, sums: Sums, flagged: Ints) -> None:
+    def __init__(self, fit: Refit, sums: Sums) -> None:
         self._fit = fit
         self._laplacian = sums.laplacian
-        self._B = sums.B[:, flagged].tocsr()
 
     def of(self, members: Ints) -> tuple[Floats, Ints, Ints]:
         if len(members) == 1:
@@ -154,12 +153,12 @@ class _Spread:
         return np.sqrt(np.maximum(variance, 0.0)), low, high
 
     def _covariance(self, members: Ints) -> Floats:
-        """``sigma^2 (L^+ + L^+ B V B' L^+)``, V the covariance of the biases: the correction costs certainty."""
+        """``sigma^2 (L - B N^{-1} B')^+``: theta is less certain for the correction; else that of the item graph."""
+        if self._fit.unit_cov is not None:
+            return np.asarray(self._fit.variance * self._fit.unit_cov[np.ix_(members, members)])
         size = len(members)
         L = self._laplacian[members][:, members].toarray()
-        pseudo_inverse = np.linalg.inv(L + 1.0 / size) - 1.0 / size
-        LB = pseudo_inverse @ self._B[members].toarray()
-        return np.asarray(self._fit.variance * (pseudo_inverse + LB @ self._fit.gamma_cov @ LB.T))
+        return np.asarray(self._fit.variance * (np.linalg.inv(L + 1.0 / size) - 1.0 / size))
 
     def _large(self, members: Ints) -> tuple[Floats, Ints, Ints]:
         """Many items: the diagonal of L^+ by random probes, rank intervals from intervals that do not overlap."""
@@ -174,11 +173,6 @@ class _Spread:
         low = 1 + len(members) - np.searchsorted(lower, theta + Z95 * se, side="right")
         high = len(members) - np.searchsorted(upper, theta - Z95 * se, side="left")
         return se, low, high
-
-
-def _is_degenerate(inner: Floats, counts: Floats) -> bool:
-    scale = 1.0 / np.sqrt(counts)
-    return float(np.linalg.eigvalsh(inner * scale[:, None] * scale[None, :])[0]) < 1e-6
 
 
 def _centred(theta: Floats, component: Ints) -> Floats:

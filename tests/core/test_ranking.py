@@ -44,7 +44,7 @@ def test_refit_equals_dense_least_squares(flagged):
 def test_standard_errors_and_rank_intervals_equal_the_dense_formula(flagged):
     answers = crowd(np.random.default_rng(0), n_answers=150)
     sums = sums_of(answers)
-    table = ranking_table(refit(sums, flagged, fallback_ridge=5.0), sums, ITEMS, flagged).set_index("item").loc[ITEMS]
+    table = ranking_table(refit(sums, flagged, fallback_ridge=5.0), sums, ITEMS).set_index("item").loc[ITEMS]
     theta, _, _, cov = dense_refit(answers, flagged)
     centre = np.eye(8) - 1 / 8
     cov = centre @ cov @ centre
@@ -94,7 +94,7 @@ def test_ranking_of_two_groups_ranks_each_on_its_own():
     answers = two_groups()
     sums = sums_of(answers)
     fit = refit(sums, FLAGGED, fallback_ridge=5.0)
-    table = ranking_table(fit, sums, ITEMS, FLAGGED)
+    table = ranking_table(fit, sums, ITEMS)
     for _, group in table.groupby("component"):
         assert sorted(group["rank"]) == [1, 2, 3, 4]
         assert group["score"].sum() == pytest.approx(0.0, abs=1e-12)
@@ -112,11 +112,9 @@ def test_ranking_of_two_groups_ranks_each_on_its_own():
 
 
 def test_ranking_of_equal_scores_shares_the_better_rank():
-    fit = Refit(
-        np.array([0.5, 0.5, -1.0]), np.zeros(3), np.zeros(0), np.zeros((0, 0)), 1.0, np.zeros(3, dtype=np.int64)
-    )
+    fit = Refit(np.array([0.5, 0.5, -1.0]), np.zeros(3), np.zeros(0), 1.0, np.zeros(3, dtype=np.int64), None)
     answers = Answers(np.zeros(3, int), np.array([0, 1, 2]), np.array([1, 2, 0]), np.zeros(3), np.arange(3), np.ones(3))
-    table = ranking_table(fit, sum_answers(answers, 3, 1), np.array(["a", "b", "c"], dtype=object), np.zeros(0, int))
+    table = ranking_table(fit, sum_answers(answers, 3, 1), np.array(["a", "b", "c"], dtype=object))
     assert table["rank"].tolist() == [1, 1, 3]
     assert table["raw_rank"].tolist() == [1, 1, 1]
 
