@@ -239,6 +239,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
     return df
 
 
+@pytest.mark.slow
 @given(tables())
 def test_to_frame_and_back_changes_nothing(df):
     once = Comparisons.from_frame(df)

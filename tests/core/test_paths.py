@@ -101,6 +101,7 @@ def test_follow_with_an_unknown_path_names_the_known_ones():
         follow(PathProblem(np.ones(1), np.zeros((1, 1)), 1, 1), "ridge")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_algorithm_one_as_printed_has_the_entry_order_of_the_projected_iteration(seed):
     answers, problem = own_problem(np.random.default_rng(seed), n_answers=400)

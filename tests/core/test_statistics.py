@@ -96,6 +96,7 @@ def by_label(statistics):
     }
 
 
+@pytest.mark.slow
 @given(st.lists(STEP, max_size=14))
 @settings(max_examples=100)
 def test_statistics_after_any_history_equal_a_rebuild(steps):
