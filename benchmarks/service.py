@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ LABEL_CONFIG = (
 class Service:
     """`evenhand serve` on a free loopback port with a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str] | None = None) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -49,6 +50,7 @@ class Service:
             "PORT": str(self.port),
             "LOG_LEVEL": "WARNING",
             "OMP_NUM_THREADS": "1",
+            **(variables or {}),
         }
         self.settings = Settings.from_env(self.environment)
         self.log = (folder / "service.log").open("ab")
