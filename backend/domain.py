@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Status = Literal["answer", "skip", "empty", "draft", "prediction", "unreadable"]
+Status = Literal["answer", "skip", "empty", "draft", "prediction", "unreadable", "erased"]
 Kind = Literal["comparison", "alerts", "demo"]
 RunStatus = Literal["queued", "running", "done", "failed"]
 Verdict = Literal["confirm", "dismiss", "watch"]
@@ -44,6 +44,7 @@ class Project:
     full_pull_needed: bool
     counts: Mapping[str, int]
     deleted_at: float | None
+    erased_seq: int = 0
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ class Decision:
     number: int
     project_id: int
     annotator_id: str
-    decision: Verdict
+    decision: Verdict | Literal["erase"]
     comment: str
     author: str
     source: str
@@ -250,15 +251,19 @@ class Decision:
     recorded_at: float
     previous_hash: str
     hash: str
+    salt: str = field(default="", repr=False)
+    covers: str | None = None
+    redacted_by: int | None = None
 
 
 @dataclass(frozen=True)
 class ChainCheck:
-    """Whether a project's decision log is intact; `broken_at` is the first wrong line."""
+    """Whether a project's decision log is intact; `broken_at` is the first wrong line; `redacted` lines are counted."""
 
     intact: bool
     length: int
     broken_at: int | None
+    redacted: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ import requests
 
 from backend.config import ProjectConfig
 from backend.domain import Project, Publication
-from backend.pseudonyms import pseudonym
+from backend.pseudonyms import PSEUDONYM_KEY, pseudonym
 from backend.publish.cards import finding
-from backend.reviews import PSEUDONYM_KEY
 from backend.settings import Settings
 from backend.store import Store
 

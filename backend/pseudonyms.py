@@ -5,6 +5,9 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
+#: The name under which the store keeps this installation's key.
+PSEUDONYM_KEY = "pseudonyms"
+
 
 def pseudonym(key: str, project_id: int, annotator_id: str) -> str:
     """A stable name for one annotator of one project; another project gives another name."""

@@ -226,7 +226,7 @@ def _difference(store: Store, project: Project, described: Mapping[str, Any]) ->
     if not isinstance(submitted, int) or not isinstance(skipped, int):
         return 0
     counts = store.get_project(project.id).counts
-    stored = sum(counts.get(status, 0) for status in ("answer", "skip", "empty", "prediction", "unreadable"))
+    stored = sum(counts.get(status, 0) for status in ("answer", "skip", "empty", "prediction", "unreadable", "erased"))
     return stored - submitted - skipped
 
 

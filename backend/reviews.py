@@ -7,10 +7,8 @@ from typing import Any
 from backend.domain import Project
 from backend.errors import PayloadError
 from backend.protocol import read_review
-from backend.pseudonyms import resolve
+from backend.pseudonyms import PSEUDONYM_KEY, resolve
 from backend.store import Store
-
-PSEUDONYM_KEY = "pseudonyms"
 
 People = Mapping[str, tuple[str | None, str | None]]
 

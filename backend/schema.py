@@ -60,6 +60,7 @@ projects = Table(
     Column("full_pull_needed", Boolean, nullable=False),
     Column("counts", JSON, nullable=False),
     Column("deleted_at", Double),
+    Column("erased_seq", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("ls_url", "ls_project_id", "epoch"),
     sqlite_autoincrement=True,
 )
@@ -300,6 +301,9 @@ decisions = Table(
     Column("recorded_at", Double, nullable=False),
     Column("previous_hash", Text, nullable=False),
     Column("hash", Text, nullable=False),
+    Column("salt", Text, nullable=False, server_default=""),
+    Column("covers", Text),
+    Column("redacted_by", BigInteger),
     PrimaryKeyConstraint("project_id", "number"),
     UniqueConstraint("project_id", "source_key"),
     Index(None, "project_id", "annotator_id"),
@@ -389,4 +393,13 @@ secrets = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("ls_url", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("erased_at", Double, nullable=False),
+    PrimaryKeyConstraint("ls_url", "token"),
 )

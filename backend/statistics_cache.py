@@ -33,7 +33,7 @@ class StatisticsCache:
         """Statistics of all answers accepted so far."""
         coin_source = _coin_source(project)
         current = self._current.pop(project.id, None)
-        if current is None or current.coin_source != coin_source:
+        if current is None or current.coin_source != coin_source or current.seq < project.erased_seq:
             answers = self._store.load_answers(project.id)
             current = Current(rebuild(answers, coin_source), answers.seq, coin_source)
         while changes := self._store.changes_since(project.id, current.seq, limit=BATCH):

@@ -107,6 +107,8 @@ class Runs:
     def _has_changed(self, project: Project, done: Run | None) -> bool:
         """Whether what is judged changed since a run; other changes (tasks, skips) advance the sequence number too."""
         seen = done.seq if done is not None and done.seq is not None else 0
+        if project.erased_seq > seen:  # an erasure takes answers out without leaving a trace of whose
+            return True
         return project.seq > seen and bool(self._store.changes_since(project.id, seen, limit=1))
 
     def _execute(self, run: Run, lease: Lease) -> None:

@@ -8,11 +8,10 @@ from backend.domain import Kind, Project, ProjectRef
 from backend.label_studio import project_epoch
 from backend.label_studio_http import LabelStudioMissingError
 from backend.protocol import ALERT_ANNOTATOR
-from backend.pseudonyms import pseudonym
+from backend.pseudonyms import PSEUDONYM_KEY, pseudonym
 from backend.publish.cards import LABEL_CONFIG, LIST_VIEW, Card, card_data
 from backend.publish.context import Context, content_hash
 from backend.reconcile import user_names
-from backend.reviews import PSEUDONYM_KEY
 from backend.webhooks import ensure_webhook, reached_at
 
 CHANNEL = "alerts"

@@ -12,6 +12,7 @@ Runs        request_run, claim_run, progress_run, finish_run, fail_run, drop_run
             order_changes, run_path, list_flags, run_counts
 Evidence    get_live, put_live (compare-and-set on the sequence number), get_curve
 Decisions   add_decision, add_review, list_decisions, current_decisions, verify_decisions
+People      find_people, person_projects, person_names, person_rows, erase_person, readmit_person, compact
 Leases      acquire_lease, renew_lease, release_lease (the database's clock; `token` is the fencing token)
 Publishing  get_publications, put_publication, delete_publication, publication_states, add_notification,
             due_notifications, settle_notification
@@ -25,16 +26,15 @@ puts one in; `is_first` marks the first time an annotation id is ever judged; `a
 
 from backend.database import migrate, open_engine
 from backend.settings import Settings
-from backend.store.decisions import DecisionStore
+from backend.store.erasure import ErasureStore
 from backend.store.evidence import EvidenceStore
-from backend.store.operations import OperationStore
 from backend.store.projects import ProjectStore
 from backend.store.runs import RunStore
 
 __all__ = ["Store", "open_store"]
 
 
-class Store(ProjectStore, OperationStore, RunStore, EvidenceStore, DecisionStore):
+class Store(ProjectStore, RunStore, EvidenceStore, ErasureStore):
     """Everything the service remembers."""
 
 

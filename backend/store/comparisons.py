@@ -13,6 +13,7 @@ from backend.domain import Annotator, Answers, Applied, Batch, Change, Page, Tas
 from backend.errors import NotFoundError
 from backend.schema import annotators, changes, comparisons, event_counts, items, projects, tasks
 from backend.store.base import CHUNK, StoreBase, as_mapping, chunks, page
+from backend.store.erased import Erased
 from backend.store.merge import Merge, Policy, Row, coin_label
 
 # The statements of the path every event takes, built once.
@@ -36,8 +37,9 @@ class ComparisonStore(StoreBase):
             merge = self._load(connection, project_id, batch)
             for task in batch.tasks:
                 merge.put_task(task)
-            for comparison in batch.comparisons:
-                merge.put(comparison)
+            if batch.comparisons:
+                for comparison in Erased.of(connection, project_id).without(batch.comparisons):
+                    merge.put(comparison)
             for annotation_id in batch.deleted_annotations:
                 merge.delete(annotation_id)
             for task_id in batch.deleted_tasks:
@@ -190,6 +192,10 @@ class ComparisonStore(StoreBase):
         if not names:
             return 0
         with self._write() as connection:
+            _project_row(connection, project_id, lock=True)
+            names = Erased.of(connection, project_id).keep(names)
+            if not names:
+                return 0
             if insert:
                 rows = [{"project_id": project_id, "annotator_id": key} for key in sorted(names)]
                 connection.execute(self._insert_new(annotators), rows)

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import secrets as randomness
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from backend.domain import ChainCheck, Decision, Page, Review, Verdict
 from backend.errors import NotFoundError
@@ -12,6 +14,10 @@ from backend.schema import decisions, projects
 from backend.store.base import StoreBase, page
 
 FIRST = "0" * 64
+ERASE = "erase"
+ERASED_AUTHOR = "erased"
+
+Redact = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 
 class DecisionStore(StoreBase):
@@ -39,10 +45,7 @@ class DecisionStore(StoreBase):
             row = connection.execute(known).first()
             if row is not None:
                 return Decision(**row._mapping)
-            now = self.clock()
             values: dict[str, Any] = {
-                "number": number,
-                "project_id": project_id,
                 "annotator_id": annotator_id,
                 "decision": decision,
                 "comment": comment,
@@ -50,13 +53,8 @@ class DecisionStore(StoreBase):
                 "source": source,
                 "source_key": key,
                 "run_id": run_id,
-                "decided_at": now if decided_at is None else decided_at,
-                "recorded_at": now,
-                "previous_hash": last.hash if last else FIRST,
             }
-            values["hash"] = seal(values)
-            connection.execute(decisions.insert().values(**values))
-            return Decision(**values)
+            return self._append_line(connection, project_id, last, values, decided_at)
 
     def add_review(self, review: Review) -> Decision:
         """Append a decision that came back from the alerts project."""
@@ -83,24 +81,81 @@ class DecisionStore(StoreBase):
 
     def current_decisions(self, project_id: int) -> dict[str, Decision]:
         """The decision in force per annotator: the one decided last, whenever it reached us."""
-        query = select(decisions).where(decisions.c.project_id == project_id)
+        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
         order = (decisions.c.decided_at, decisions.c.number)
         with self._read() as connection:
             return {row.annotator_id: Decision(**row._mapping) for row in connection.execute(query.order_by(*order))}
 
     def verify_decisions(self, project_id: int) -> ChainCheck:
-        """Recompute the chain from its start."""
+        """Recompute the chain from its start; a redacted line must be the one a later line vouches for."""
         query = select(decisions).where(decisions.c.project_id == project_id).order_by(decisions.c.number)
-        previous, length = FIRST, 0
+        previous, length, redacted = FIRST, 0, 0
+        unproven: dict[int, tuple[int, str]] = {}
         with self._read() as connection:
             for row in connection.execute(query):
                 values = dict(row._mapping)
-                stored = values.pop("hash")
                 is_next = row.number == length + 1 and row.previous_hash == previous
-                if not is_next or seal(values) != stored:
+                if row.redacted_by is not None:
+                    unproven[row.number] = (row.redacted_by, redaction_seal(values))
+                    redacted += 1
+                elif seal(values) != row.hash:
                     return ChainCheck(False, length, row.number)
-                previous, length = stored, row.number
-        return ChainCheck(True, length, None)
+                if not is_next:
+                    return ChainCheck(False, length, row.number)
+                if row.covers and row.redacted_by is None:
+                    for number, digest in json.loads(row.covers).items():
+                        if unproven.get(int(number)) == (row.number, digest):
+                            del unproven[int(number)]
+                previous, length = row.hash, row.number
+        if unproven:
+            return ChainCheck(False, length, min(unproven))
+        return ChainCheck(True, length, None, redacted)
+
+    def _redact(self, connection: Connection, project_id: int, pseudonym: str, redact: Redact) -> int:
+        """Redact the lines for which `redact` gives new values, and append the line that vouches for them."""
+        last = self._last(connection, project_id)
+        number = last.number + 1 if last else 1
+        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
+        covers: dict[str, str] = {}
+        for row in connection.execute(query.order_by(decisions.c.number)).all():
+            changes = redact(dict(row._mapping))
+            if changes is None:
+                continue
+            changes = {**changes, "salt": "", "redacted_by": number}
+            mine = (decisions.c.project_id == project_id, decisions.c.number == row.number)
+            connection.execute(update(decisions).where(*mine).values(**changes))
+            covers[str(row.number)] = redaction_seal({**row._mapping, **changes})
+        if covers:
+            values = {
+                "annotator_id": pseudonym,
+                "decision": ERASE,
+                "comment": f"Erased on request: line {', '.join(covers)}.",
+                "author": "evenhand annotator erase",
+                "source": "erasure",
+                "source_key": f"erasure:{number}",
+                "run_id": None,
+                "covers": json.dumps(covers),
+            }
+            self._append_line(connection, project_id, last, values, None)
+        return len(covers)
+
+    def _append_line(
+        self, connection: Connection, project_id: int, last: Any, values: dict[str, Any], decided_at: float | None
+    ) -> Decision:
+        """Seal a line onto the one before; the salt keeps a redacted line from being guessed by its hash."""
+        now = self.clock()
+        values = {
+            "number": last.number + 1 if last else 1,
+            "project_id": project_id,
+            **values,
+            "decided_at": now if decided_at is None else decided_at,
+            "recorded_at": now,
+            "previous_hash": last.hash if last else FIRST,
+            "salt": randomness.token_hex(16),
+        }
+        values["hash"] = seal(values)
+        connection.execute(decisions.insert().values(**values))
+        return Decision(**values)
 
     def _last(self, connection: Connection, project_id: int) -> Any:
         """The last line of the log, with the project locked so that the chain cannot fork."""
@@ -111,7 +166,17 @@ class DecisionStore(StoreBase):
         return connection.execute(query.order_by(decisions.c.number.desc()).limit(1)).first()
 
 
-def seal(values: dict[str, Any]) -> str:
-    """The hash of one line, which covers the hash of the line before."""
-    text = json.dumps({key: values[key] for key in sorted(values) if key != "hash"}, ensure_ascii=True)
+def seal(values: Mapping[str, Any]) -> str:
+    """The hash of one line, which covers the hash of the line before; lines of older versions have no salt."""
+    kept = {key: value for key, value in values.items() if key not in ("hash", "redacted_by")}
+    return _digest({key: value for key, value in kept.items() if value or key not in ("salt", "covers")})
+
+
+def redaction_seal(values: Mapping[str, Any]) -> str:
+    """The hash of what a redaction left of a line, the line's first hash included."""
+    return _digest(values)
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    text = json.dumps({key: values[key] for key in sorted(values)}, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

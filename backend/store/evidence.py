@@ -9,6 +9,7 @@ from backend.domain import LiveEvidence
 from backend.errors import ConflictError
 from backend.schema import live_curve, live_evidence, projects
 from backend.store.base import StoreBase, chunks
+from backend.store.erased import Erased
 
 
 class EvidenceStore(StoreBase):
@@ -47,6 +48,9 @@ class EvidenceStore(StoreBase):
             advance = update(projects).where(projects.c.id == project_id, projects.c.live_seq == from_seq)
             if connection.execute(advance.values(live_seq=to_seq)).rowcount != 1:
                 raise ConflictError(f"live evidence of project {project_id} is no longer at {from_seq}; read it again")
+            erased = Erased.of(connection, project_id)
+            rows = [row for row in rows if row.annotator_id not in erased]
+            curve = [point for point in curve if point[0] not in erased]
             if rows:
                 values = [{"project_id": project_id, **vars(row)} for row in rows]
                 connection.execute(self._upsert(live_evidence), values)

@@ -128,7 +128,8 @@ def annotator(project_id: int, annotator_id: str, query: Mapping[str, Any]) -> d
     _, live = store.get_live(project_id, [annotator_id])
     current = live.get(annotator_id)
     evidence = None if current is None else {"log_e": current.log_e, "sup_log_e": current.sup_log_e}
-    log = store.list_decisions(project_id, annotator_id=annotator_id, limit=1000).rows
+    lines = store.list_decisions(project_id, annotator_id=annotator_id, limit=1000).rows
+    log = [_without(line, "salt") for line in lines]
     decision = store.current_decisions(project_id).get(annotator_id)
     return {**annotator_to_api(named, decision), "run": run.id, "live": to_api(evidence), "decisions": to_api(log)}
 
@@ -214,7 +215,7 @@ def decisions(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     page = store.list_decisions(
         project_id, annotator_id=query["annotator"], limit=query["limit"], cursor=query["cursor"]
     )
-    return {**page_to_api(page, "project_id"), "intact": store.verify_decisions(project_id).intact}
+    return {**page_to_api(page, "project_id", "salt"), "intact": store.verify_decisions(project_id).intact}
 
 
 @_route(
@@ -282,7 +283,7 @@ def run_to_api(found: Run) -> dict[str, Any]:
 
 def decision_to_api(found: Decision) -> dict[str, Any]:
     """A decision as the API shows it."""
-    return dict(to_api(_without(vars(found), "project_id")))
+    return dict(to_api(_without(vars(found), "project_id", "salt")))
 
 
 def annotator_to_api(row: Mapping[str, Any], decision: Decision | None) -> dict[str, Any]:

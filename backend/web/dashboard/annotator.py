@@ -24,6 +24,8 @@ from backend.web.dashboard.blueprint import (
 from backend.weighing import heaviest_answers, side_shares
 
 DECISIONS = {"confirm": "Confirmed", "dismiss": "Dismissed", "watch": "Watching"}
+# What the log can hold besides what reviewers choose.
+LOG_WORDS = {**DECISIONS, "erase": "Erased"}
 LOG_SIZE = 100
 LONGEST_COMMENT = 5000
 MOST_ANSWERS = 20_000
@@ -56,7 +58,7 @@ def annotator(project_id: int) -> str:
         heaviest=_heaviest(found, run, row, answers),
         log=log,
         decision=store.current_decisions(project_id).get(annotator_id),
-        decision_words=DECISIONS,
+        decision_words=LOG_WORDS,
     )
 
 
@@ -106,7 +108,7 @@ def decisions(project_id: int) -> str:
         arguments={},
         people=people,
         chain=store.verify_decisions(project_id),
-        decision_words=DECISIONS,
+        decision_words=LOG_WORDS,
     )
 
 
