@@ -123,8 +123,8 @@ def read_outcomes(values: Any, *, where: str = "") -> Floats:
             f"{where}outcome holds true/false; expected numbers from -1 (right) to 1 (left); "
             "write 1 and -1, or use a column `choice` with left, right and tie"
         )
-    numbers = np.array(_numbers(series), dtype=np.float64)
-    bad = np.flatnonzero(~(np.abs(numbers) <= 1))
+    numbers = outcome_numbers(series)
+    bad = np.flatnonzero(np.isnan(numbers))
     if bad.size:
         row = int(bad[0])
         raise InputError(
@@ -135,10 +135,27 @@ def read_outcomes(values: Any, *, where: str = "") -> Floats:
     return numbers
 
 
+def outcome_numbers(series: "pd.Series[Any]") -> Floats:
+    """Numbers in [-1, 1], NaN for everything else."""
+    numbers = np.array(_numbers(series), dtype=np.float64)
+    numbers[~(np.abs(numbers) <= 1)] = np.nan
+    return numbers
+
+
+def choice_numbers(labels: Labels) -> Floats:
+    """The outcomes of left, right and tie, NaN for every other word."""
+    return np.array([CHOICES.get(str(label).strip().lower(), np.nan) for label in labels], dtype=np.float64)
+
+
+def is_tie_marker(label: object) -> bool:
+    """Whether crowd-kit's `label` says that nobody won."""
+    return str(label).strip().lower() in TIE_MARKERS
+
+
 def read_choices(values: Any, *, where: str = "") -> Floats:
     """Read left, right or tie (upper or lower case)."""
     codes, labels = code_column(values, name="choice", where=where)
-    outcomes = np.array([CHOICES.get(str(label).strip().lower(), np.nan) for label in labels], dtype=np.float64)
+    outcomes = choice_numbers(labels)
     unknown = np.flatnonzero(np.isnan(outcomes[codes])) if np.isnan(outcomes).any() else np.empty(0, dtype=np.int64)
     if unknown.size:
         row = int(unknown[0])
@@ -155,7 +172,7 @@ def read_winners(values: Any, left: Any, right: Any, *, where: str = "") -> Floa
     winner = labels[codes]
     is_left = winner == as_series(left, name="left item", where=where).to_numpy(dtype=object)
     is_right = winner == as_series(right, name="right item", where=where).to_numpy(dtype=object)
-    is_tie = np.array([str(label).strip().lower() in TIE_MARKERS for label in labels], dtype=bool)[codes]
+    is_tie = np.array([is_tie_marker(label) for label in labels], dtype=bool)[codes]
     unknown = np.flatnonzero(~(is_left | is_right | is_tie))
     if unknown.size:
         row = int(unknown[0])

@@ -52,7 +52,7 @@ def read_csv(path: str | Path) -> RawAnswers:
     """Read a CSV file; labels stay text here, so that 007 and 7 remain two people."""
     where = f"{path}: "
     with reading(path):
-        separator, names = _csv_header(path)
+        separator, names = csv_header(path)
         check_names(names, where=where)
         read_frame(pd.DataFrame(columns=[name.strip() for name in names]), where=where)  # names first, then rows
         try:
@@ -98,9 +98,9 @@ def restore_integers(comparisons: "C") -> "C":
     """Turn labels read as text back into integers where all of a kind are plainly written ones."""
     return replace(
         comparisons,
-        annotators=_as_integers(comparisons.annotators),
-        items=_as_integers(comparisons.items),
-        strata=_as_integers(comparisons.strata),
+        annotators=as_integers(comparisons.annotators),
+        items=as_integers(comparisons.items),
+        strata=as_integers(comparisons.strata),
     )
 
 
@@ -147,7 +147,7 @@ def _names(df: pd.DataFrame) -> str:
     return ", ".join(str(name) for name in df.columns[:20]) or "no columns"
 
 
-def _csv_header(path: str | Path) -> tuple[str, list[str]]:
+def csv_header(path: str | Path) -> tuple[str, list[str]]:
     """Read the first line and tell the separator; pandas alone would rename doubled columns silently."""
     names: list[str] = []
     for separator in _SEPARATORS:
@@ -158,7 +158,7 @@ def _csv_header(path: str | Path) -> tuple[str, list[str]]:
     return _SEPARATORS[0], names
 
 
-def _as_integers(labels: NDArray[np.object_]) -> NDArray[np.object_]:
+def as_integers(labels: NDArray[np.object_]) -> NDArray[np.object_]:
     """Convert all labels or none, so that types never mix."""
     if not all(isinstance(label, str) and label.removeprefix("-").isdecimal() for label in labels):
         return labels

@@ -162,6 +162,7 @@ class SufficientStatistics:
         self._folded = 0
         self._sums = sum_answers(Answers.empty(), 0, 0)
         self._needs_compaction = False
+        self._is_closed = False
         self._coin_sources: set[CoinSource] = set()
         self._skips: dict[tuple[int, int], int] = {}
         self.excluded: Counter[str] = Counter()
@@ -170,6 +171,37 @@ class SufficientStatistics:
     def from_comparisons(cls, comparisons: Comparisons) -> SufficientStatistics:
         """Build the statistics of a whole set of comparisons."""
         return cls().add(comparisons)
+
+    @classmethod
+    def from_answers(
+        cls,
+        answers: Answers,
+        annotators: Sequence[Hashable],
+        items: Sequence[Hashable],
+        *,
+        coin_source: CoinSource,
+        excluded: Mapping[str, int] | None = None,
+    ) -> SufficientStatistics:
+        """Build from answers that were summed elsewhere, coded by position in the labels.
+
+        The order of the rows does not matter. Coins come without labels, so nothing can be added or merged later.
+        """
+        statistics = cls()
+        statistics._annotators = {label: code for code, label in enumerate(annotators)}
+        statistics._items = {label: code for code, label in enumerate(items)}
+        rows = _compact(answers, _labels(statistics._annotators), {})
+        if coin_source == "own":
+            rows = rows.take(np.repeat(np.arange(len(rows)), rows.weight.astype(np.int64)))
+            one = np.ones(len(rows))
+            own = np.arange(len(rows), dtype=np.int64)
+            rows = Answers(rows.annotator, rows.left, rows.right, rows.outcome, own, one)
+        else:
+            statistics._coin_sources.add(coin_source)
+        statistics._chunks.append(rows)
+        statistics._next_coin = int(rows.coin.max(initial=-1)) + 1
+        statistics._is_closed = True
+        statistics.excluded.update(excluded or {})
+        return statistics
 
     def add(
         self,
@@ -200,6 +232,8 @@ class SufficientStatistics:
 
     def merge(self, other: SufficientStatistics) -> SufficientStatistics:
         """Add the statistics of another shard, matching annotators, items and coins by label."""
+        self._refuse_if_closed()
+        other._refuse_if_closed()
         theirs = other.answers()
         annotator = _translate(other._annotators, self._annotators)
         item = _translate(other._items, self._items)
@@ -317,11 +351,19 @@ class SufficientStatistics:
         coin_source: CoinSource,
         weight: float,
     ) -> SufficientStatistics:
+        self._refuse_if_closed()
         if isinstance(answers, Comparisons):
             self._change_many(answers, weight)
         else:
             self._change_one(answers, left, right, outcome, coin, coin_source, weight)
         return self
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise InputError(
+                "these statistics were summed by an engine and hold no labels of coins, so that answers can neither be "
+                "added nor removed nor merged; sum all files in one go"
+            )
 
     def _change_many(self, comparisons: Comparisons, weight: float) -> None:
         self._flush_single()

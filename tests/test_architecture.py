@@ -25,7 +25,7 @@ CORE_NUMERICS = {
 }
 FRAMES = {"pandas", "pyarrow"}
 # Imported only inside the function that needs it, so that everybody else never loads it.
-CORE_LAZY = {"cvxpy", "ibis", "matplotlib"}
+CORE_LAZY = {"cvxpy", "ibis", "matplotlib", "pyspark"}
 CORE_FORBIDDEN_STDLIB = {"os", "logging", "random", "time", "datetime", "socket", "sqlite3", "subprocess", "urllib"}
 WEB = {"flask", "werkzeug", "jinja2", "backend.web", "backend.app"}
 DATABASE = {"sqlalchemy", "alembic", "psycopg", "sqlite3"}

@@ -1,0 +1,107 @@
+"""Which files are meant, and how each writes its answers; only headers are read here."""
+
+import glob
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from fdr_core.errors import InputError
+from fdr_core.loaders import KNOWN, check_names, csv_header, read_frame, reading
+
+_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Files that are written alike: kind, separator, and columns in order (None for those nobody needs)."""
+
+    kind: str
+    separator: str
+    columns: tuple[str | None, ...]
+    paths: tuple[Path, ...]
+
+
+def is_remote(source: str) -> bool:
+    """Tell an address from a path."""
+    return "://" in source
+
+
+def find_files(sources: Sequence[str]) -> list[Path]:
+    """Resolve files, folders (searched through) and glob patterns, each file once, in order of name."""
+    found: dict[Path, None] = {}
+    for source in sources:
+        for path in _matches(source):
+            found.setdefault(path.resolve())
+    return sorted(found)
+
+
+def shards_of(paths: Iterable[Path]) -> list[Shard]:
+    """Read the headers and put files that are written alike together."""
+    alike: dict[tuple[str, str, tuple[str | None, ...], tuple[str, ...]], list[Path]] = {}
+    for path in paths:
+        with reading(path):
+            kind = kind_of(path)
+            separator, names, types = ("", *_parquet_columns(path)) if kind == "parquet" else (*_csv_columns(path), ())
+        check_columns(names, where=f"{path}: ")
+        alike.setdefault((kind, separator, tuple(_known(names)), types), []).append(path)
+    return [Shard(kind, separator, names, tuple(files)) for (kind, separator, names, _), files in alike.items()]
+
+
+def check_columns(names: Sequence[str], *, where: str) -> None:
+    """Refuse missing and doubled columns with the words of the loader in memory."""
+    check_names(list(names), where=where)
+    read_frame(pd.DataFrame(columns=list(dict.fromkeys(names))), where=where)
+
+
+def kind_of(path: Path) -> str:
+    """Tell CSV from Parquet by name, else by the first bytes."""
+    name = path.name.lower()
+    if name.endswith(_CSV):
+        return "csv"
+    if name.endswith(_PARQUET):
+        return "parquet"
+    with path.open("rb") as file:
+        start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith((b"[", b"{")):
+        raise InputError(
+            f"{path} looks like a Label Studio export; engines read CSV and Parquet; use the engine `memory` for it"
+        )
+    return "parquet" if start.startswith(b"PAR1") else "csv"
+
+
+def _matches(source: str) -> list[Path]:
+    """The files one source stands for."""
+    path = Path(source)
+    if path.is_dir():
+        found = [inner for inner in path.rglob("*") if inner.name.lower().endswith(_CSV + _PARQUET)]
+        # Names that begin with a dot or an underscore are what Spark and others leave beside their data.
+        found = [inner for inner in found if inner.is_file() and not inner.name.startswith((".", "_"))]
+        expected = f"the folder {source} holds no file with a name in {', '.join(_CSV + _PARQUET)}"
+    elif path.exists() or not glob.has_magic(source):
+        found, expected = ([path] if path.exists() else []), f"{source}: there is no such file"
+    else:
+        found = [Path(name) for name in glob.glob(source, recursive=True)]
+        found, expected = [inner for inner in found if inner.is_file()], f"no file matches {source}"
+    if not found:
+        raise InputError(f"{expected}; check the path")
+    return found
+
+
+def _csv_columns(path: Path) -> tuple[str, list[str]]:
+    separator, names = csv_header(path)
+    return separator, [name.strip() for name in names]
+
+
+def _parquet_columns(path: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Names, and the types of the known ones: files of different types are read apart."""
+    import pyarrow.parquet
+
+    schema = pyarrow.parquet.read_schema(path)
+    return [str(name) for name in schema.names], tuple(str(field.type) for field in schema if field.name in KNOWN)
+
+
+def _known(names: Sequence[str]) -> list[str | None]:
+    return [name if name in KNOWN else None for name in names]
