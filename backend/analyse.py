@@ -32,7 +32,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
     """Judge a project on its current statistics."""
     config = ProjectConfig.model_validate(project.config)
     statistics = current.statistics
-    _note_left_out(store, project, statistics)
+    note_left_out(store, project, statistics)
     progress(0.02, "statistics are up to date")
     if not len(statistics):
         return _empty_result(current, config)
@@ -101,7 +101,7 @@ def audit_record(detection: Detection) -> dict[str, Any]:
     }
 
 
-def _note_left_out(store: Store, project: Project, statistics: SufficientStatistics) -> None:
+def note_left_out(store: Store, project: Project, statistics: SufficientStatistics) -> None:
     """Tell the audit what is not judged: skips by the sides shown, and counts by reason."""
     counts = {reason: project.counts.get(reason, 0) for reason in LEFT_OUT}
     statistics.excluded.clear()

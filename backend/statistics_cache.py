@@ -31,7 +31,7 @@ class StatisticsCache:
 
     def catch_up(self, project: Project) -> Current:
         """Statistics of all answers accepted so far."""
-        coin_source = _coin_source(project)
+        coin_source = coin_source_of(project)
         current = self._current.pop(project.id, None)
         if current is None or current.coin_source != coin_source or current.seq < project.erased_seq:
             answers = self._store.load_answers(project.id)
@@ -73,6 +73,7 @@ def rebuild(answers: Answers, coin_source: Literal["coin", "task"]) -> Sufficien
     )
 
 
-def _coin_source(project: Project) -> Literal["coin", "task"]:
+def coin_source_of(project: Project) -> Literal["coin", "task"]:
+    """Whether the project's coins are recorded, or its tasks stand for them."""
     reading = reading_of(project)
     return "coin" if reading is not None and reading.coin else "task"

@@ -1,5 +1,6 @@
-"""`evenhand analyze`: judge a file of answers and write the report."""
+"""`evenhand analyze`: judge answers, of a file or of an archive, and write the report."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from backend.commands._options import data_options, detection_options
-from backend.offline import exits_2_on_bad_input, load_comparisons, progress_bar
-from backend.report import pseudonymised, render, report_of, write_report
+from backend.engines import ENGINES, Summed, name_of, sum_project, sum_sources
+from backend.errors import BackendError
+from backend.offline import BadInput, exits_2_on_bad_input, progress_bar
+from backend.report import pseudonymised, render, report_of_data, write_report
+from backend.settings import Settings
 from fdr_core import detect
 
 MOST_ROWS = 15
@@ -19,54 +23,95 @@ FLAGS_FOUND = 1
 
 
 @click.command("analyze")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("data", nargs=-1)
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the report [FILE's name-report]."
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the report [the data's name-report]."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print report.json; write files only with --out.")
 @click.option("--pseudonymise", is_flag=True, help="Number the annotators instead of naming them.")
 @click.option("--fail-on-flags", is_flag=True, help="Exit with 1 if anybody is flagged.")
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What sums the answers.")
+@click.option("--master", help="Spark: address of the cluster [local[*]].")
+@click.option("--project", type=int, help="PostgreSQL: number of the service's project.")
 @detection_options("q", "method", "path", "cut", "copies", "draws", "seed", "sides", "min_bias", "aggregate")
 @data_options
 @click.pass_context
 @exits_2_on_bad_input
 def analyze(
     context: click.Context,
-    file: Path,
+    data: tuple[str, ...],
     out: Path | None,
     as_json: bool,
     pseudonymise: bool,
     fail_on_flags: bool,
+    engine: str,
+    master: str | None,
+    project: int | None,
     fields: dict[str, Any],
     detection: dict[str, Any],
 ) -> None:
     """
-    Find who clicks a side instead of judging in FILE.
+    Find who clicks a side instead of judging in DATA.
 
-    FILE is a CSV or Parquet file (annotator, left, right and choice or outcome; or crowd-kit's worker, left, right,
-    label), or a Label Studio export (JSON or JSON-MIN). Exit code: 0 done, 1 flags found with --fail-on-flags, 2 bad
-    input.
+    DATA is a CSV or Parquet file (annotator, left, right and choice or outcome; or crowd-kit's worker, left, right,
+    label), or a Label Studio export (JSON or JSON-MIN). Folders, glob patterns, several files and files larger than
+    memory are summed by DuckDB (pip install 'evenhand[engines]'), or with --engine spark by a cluster
+    (pip install 'evenhand[spark]'). --engine postgres --project N takes a project of the service at DATABASE_URL
+    instead of DATA. Exit code: 0 done, 1 flags found with --fail-on-flags, 2 bad input.
     """
-    report = analyse_file(file, fields=fields, detection=detection)
+    _refuse_contradictions(data, engine, master, project)
+    summed = _sum(data, engine=engine, master=master, project=project, fields=fields)
+    report = judge(summed, detection)
     if pseudonymise:
         report = pseudonymised(report)
     if as_json:
         click.echo(render(report, "report.json"), nl=False)
     else:
         print_summary(report, Console())
-    folder = out if out is not None or as_json else Path(f"{file.stem}-report")
+    folder = out if out is not None or as_json else Path(f"{_stem(data, project)}-report")
     if folder is not None:
         _write(report, folder, is_quiet=as_json)
     if fail_on_flags and any(row["flagged"] for row in report["annotators"]):
         context.exit(FLAGS_FOUND)
 
 
-def analyse_file(file: Path, *, fields: Mapping[str, Any], detection: Mapping[str, Any]) -> dict[str, Any]:
-    """Read, judge, and report."""
-    comparisons = load_comparisons(file, fields=fields)
+def judge(summed: Summed, detection: Mapping[str, Any]) -> dict[str, Any]:
+    """Judge the sums and report."""
     with progress_bar("drawing") as progress:
-        found = detect(comparisons, **detection, progress=progress)
-    return report_of(found, comparisons, source=file)
+        found = detect(summed.statistics, **detection, progress=progress)
+    return report_of_data(summed.with_times(found), summed.data)
+
+
+def _refuse_contradictions(data: tuple[str, ...], engine: str, master: str | None, project: int | None) -> None:
+    """Options that do not go together, before anything is read."""
+    if (engine == "postgres") != (project is not None):
+        raise click.UsageError("--engine postgres and --project N go together: they name a project of the service")
+    if (engine == "postgres") == bool(data):
+        what = "--engine postgres takes no DATA" if data else "DATA is missing: give a file, a folder or a pattern"
+        raise click.UsageError(what)
+    if master is not None and engine != "spark":
+        raise click.UsageError("--master is the address of a Spark cluster; use it with --engine spark")
+
+
+def _sum(
+    data: tuple[str, ...], *, engine: str, master: str | None, project: int | None, fields: Mapping[str, Any]
+) -> Summed:
+    """Sum the answers of files, or of a project of the service."""
+    if project is None:
+        return sum_sources(data, engine=engine, master=master, fields=fields)
+    try:
+        return sum_project(Settings.from_env(os.environ), project)
+    except BackendError as error:
+        raise BadInput(str(error)) from error
+
+
+def _stem(data: tuple[str, ...], project: int | None) -> str:
+    """The name the report's folder is made of."""
+    return (
+        f"project-{project}"
+        if project is not None
+        else Path(name_of(data[:1])).stem.replace("*", "").strip(".") or "data"
+    )
 
 
 def print_summary(report: Mapping[str, Any], console: Console) -> None:

@@ -4,10 +4,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from backend.report.document import pseudonymised, report_of, report_of_run
+from backend.report.document import pseudonymised, report_of, report_of_data, report_of_run
 from backend.report.tables import annotators_csv, ranking_csv, report_json
 
-__all__ = ["FILES", "MEDIA_TYPES", "pseudonymised", "render", "report_of", "report_of_run", "write_report"]
+__all__ = [
+    "FILES",
+    "MEDIA_TYPES",
+    "pseudonymised",
+    "render",
+    "report_of",
+    "report_of_data",
+    "report_of_run",
+    "write_report",
+]
 
 Report = Mapping[str, Any]
 

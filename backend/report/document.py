@@ -16,7 +16,7 @@ from backend.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fdr_core import Comparisons, Detection
+    from fdr_core import Comparisons, Detection, SufficientStatistics
 
 SCHEMA_VERSION = 1
 ANNOTATOR_KEYS = (
@@ -39,8 +39,13 @@ MOST_CHANGES = 10_000
 
 def report_of(detection: "Detection", comparisons: "Comparisons", *, source: Path) -> dict[str, Any]:
     """The report of an analysed file; the same file and options give the same report."""
+    return report_of_data(detection, file_data(comparisons, source))
+
+
+def report_of_data(detection: "Detection", data: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of an analysis, with what is to be said of its data."""
     return _document(
-        data=_file_data(comparisons, source),
+        data=dict(data),
         parameters=plain(detection.parameters),
         audit={
             "construction": detection.audit.construction,
@@ -149,7 +154,7 @@ def _rows(table: "pd.DataFrame") -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
-def _file_data(comparisons: "Comparisons", source: Path) -> dict[str, Any]:
+def file_data(comparisons: "Comparisons", source: Path) -> dict[str, Any]:
     """Describe the answers, and name the file by its content."""
     known = [moment for moment in plain(comparisons.time) or () if moment is not None]
     facts = {
@@ -168,6 +173,23 @@ def _file_data(comparisons: "Comparisons", source: Path) -> dict[str, Any]:
     return _only(facts, DATA_KEYS)
 
 
+def sums_data(statistics: "SufficientStatistics", *, source: str, files: Sequence[Path]) -> dict[str, Any]:
+    """Describe answers of which only sums are known, and name their files by their content."""
+    answers = statistics.answers()
+    facts = {
+        "source": source,
+        "sha256": _sha256_of_all(files) if files else None,
+        "answers": len(statistics),
+        "annotators": len(statistics.annotators),
+        "items": len(statistics.items),
+        "ties": int(answers.weight[answers.outcome == 0].sum()),
+        "coins": len(set(answers.coin.tolist())),
+        "coin_source": statistics.coin_source,
+        "excluded": statistics.excluded,
+    }
+    return _only(facts, DATA_KEYS)
+
+
 def _run_data(store: Store, run: Run) -> dict[str, Any]:
     """Describe the answers a run saw: as it recorded them, else from its audit."""
     figures = (run.audit or {}).get("figures") or {}
@@ -181,6 +203,12 @@ def _run_data(store: Store, run: Run) -> dict[str, Any]:
         "sha256": run.data_hash,
     }
     return _only({**facts, "excluded": facts.get("excluded") or {}}, DATA_KEYS)
+
+
+def _sha256_of_all(files: Sequence[Path]) -> str:
+    """Of one file its own hash; of several the hash of their hashes, in order of name."""
+    hashes = [_sha256(path) for path in files]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

@@ -14,7 +14,7 @@ from backend.errors import NotFoundError
 from backend.schema import annotators, changes, comparisons, event_counts, items, projects, tasks
 from backend.store.base import CHUNK, StoreBase, as_mapping, chunks, page
 from backend.store.erased import Erased
-from backend.store.merge import Merge, Policy, Row, coin_label
+from backend.store.merge import Merge, Policy, Row, coin_label, counted_statuses
 
 # The statements of the path every event takes, built once.
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
@@ -77,7 +77,7 @@ class ComparisonStore(StoreBase):
     def rejudge(self, connection: Connection, project_id: int, former: ProjectConfig) -> None:
         """Write the changes that follow from a new policy on ground truth and predictions."""
         merge = self._load(connection, project_id, Batch())
-        old = _policy(former.to_json())
+        old = policy_of(former.to_json())
         if old == merge.policy:
             return
         query = select(comparisons).where(
@@ -110,7 +110,7 @@ class ComparisonStore(StoreBase):
         """Every judged answer as columns, in order of annotation id, consistent at the `seq` returned."""
         with self._read(snapshot=True) as connection:
             project = _project_row(connection, project_id)
-            policy = _policy(project["config"])
+            policy = policy_of(project["config"])
             answers = Answers(project["seq"], [], [], [], [], [], [], [], [], [], [])
             for row in _judged_rows(connection, project_id, policy):
                 _append(answers, row)
@@ -247,7 +247,7 @@ class ComparisonStore(StoreBase):
             tasks=_tasks(connection, project_id, sorted(task_ids)),
             seq=project["seq"],
             at=self.clock(),
-            policy=_policy(project["config"]),
+            policy=policy_of(project["config"]),
             as_of=batch.as_of,
             totals=project["counts"],
         )
@@ -297,7 +297,7 @@ def _count_statement(dialect: str) -> Any:
     return insert.on_conflict_do_update(index_elements=["kind", "outcome"], set_=raised)
 
 
-def _policy(config: Mapping[str, Any]) -> Policy:
+def policy_of(config: Mapping[str, Any]) -> Policy:
     """The part of a project's stored settings that decides which answers count."""
     return Policy(ground_truth=config["count_ground_truth"], predictions=config["count_predictions"])
 
@@ -312,7 +312,7 @@ def _project_row(connection: Connection, project_id: int, *, lock: bool = False)
 
 def _judged_rows(connection: Connection, project_id: int, policy: Policy) -> Iterator[Any]:
     """Stream the judged rows in order of annotation id."""
-    statuses = ("answer", "prediction") if policy.predictions else ("answer",)
+    statuses = counted_statuses(policy)
     query = select(comparisons).where(
         comparisons.c.project_id == project_id,
         ~comparisons.c.deleted,

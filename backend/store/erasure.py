@@ -27,7 +27,7 @@ from backend.schema import (
     run_paths,
     runs,
 )
-from backend.store.comparisons import _policy
+from backend.store.comparisons import policy_of
 from backend.store.decisions import ERASED_AUTHOR, DecisionStore
 from backend.store.erased import KEY_NAME, STATUS, mark
 from backend.store.merge import Policy
@@ -191,7 +191,7 @@ class ErasureStore(DecisionStore, OperationStore):
 def _stub_comparisons(connection: Connection, project: Any, ids: Collection[str]) -> dict[str, int]:
     """Leave of each answer only that there is one, and bring the project's counts and sequence number up to date."""
     mine = (comparisons.c.project_id == project.id, comparisons.c.annotator_id.in_(ids))
-    policy, moved = _policy(project.config), Counter[str]()
+    policy, moved = policy_of(project.config), Counter[str]()
     groups = select(
         comparisons.c.status, comparisons.c.ground_truth, comparisons.c.outcome.is_not(None), func.count()
     ).where(*mine, ~comparisons.c.deleted)

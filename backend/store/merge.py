@@ -32,14 +32,18 @@ class Policy:
 
 def judged(row: Mapping[str, Any], policy: Policy) -> Row | None:
     """The part of a row that statistics see, or None if it is left out; the coin is the task unless recorded."""
-    statuses = ("answer", "prediction") if policy.predictions else ("answer",)
-    if row["deleted"] or row["status"] not in statuses or row["outcome"] is None:
+    if row["deleted"] or row["status"] not in counted_statuses(policy) or row["outcome"] is None:
         return None
     if row["ground_truth"] and not policy.ground_truth:
         return None
     values = {name: row[name] for name in JUDGED_COLUMNS}
     values["coin"] = coin_label(values["coin"], values["task_id"])
     return values
+
+
+def counted_statuses(policy: Policy) -> tuple[str, ...]:
+    """Statuses of the rows that are judged."""
+    return ("answer", "prediction") if policy.predictions else ("answer",)
 
 
 def coin_label(coin: str | None, task_id: int | None) -> str:

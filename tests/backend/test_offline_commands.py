@@ -16,6 +16,7 @@ from backend.offline import load_comparisons
 from backend.report.document import plain, pseudonymised
 from backend.selftest import selftest as run_selftest
 from fdr_core import Comparisons, DesignError, InputError, detect
+from fdr_core.engines import sum_comparisons
 from fdr_core.simulate import small_team
 
 
@@ -63,7 +64,7 @@ def test_analyze_json_names_who_leans_in_calm_words(crowd):
     assert result.exit_code == 0
     report = json.loads(result.stdout)
     flagged = [row["annotator"] for row in report["annotators"] if row["flagged"]]
-    assert flagged == detect(Comparisons.from_csv(crowd), draws=5).flagged
+    assert flagged == detect(sum_comparisons(Comparisons.from_csv(crowd)), draws=5).flagged
     assert leaning(crowd) <= set(flagged)
     assert {row["verdict"] for row in report["annotators"]} == {"no lean found", "leans to one side"}
     assert report["schema_version"] == 1
