@@ -21,6 +21,7 @@ from backend.pseudonyms import PSEUDONYM_KEY, pseudonym
 from backend.publish.cards import finding
 from backend.settings import Settings
 from backend.store import Store
+from backend.store.operations import LONGEST_RETRY
 
 CHANNEL = "notify"
 LEASE = "notify"
@@ -30,7 +31,6 @@ ROUND_SECONDS = 120.0
 FACTS_PER_ROUND = 20
 MAX_ATTEMPTS = 12
 FIRST_RETRY_SECONDS = 30.0
-LONGEST_RETRY_SECONDS = 6 * 3600.0
 TIMEOUT = (5.0, 10.0)
 PROBLEM = "alert_webhook"
 
@@ -145,7 +145,7 @@ def _send(store: Store, settings: Settings, session: requests.Session, rows: Seq
         error = f"the alert webhook could not be reached ({type(failure).__name__})"
     for row in rows:
         attempts = int(row["attempts"]) + 1
-        wait = min(FIRST_RETRY_SECONDS * 2.0 ** (attempts - 1), LONGEST_RETRY_SECONDS)
+        wait = min(FIRST_RETRY_SECONDS * 2.0 ** (attempts - 1), LONGEST_RETRY)
         again = now + wait if error and attempts < MAX_ATTEMPTS else None
         store.settle_notification(row["key"], error=error, next_try_at=again)
     if error is None:

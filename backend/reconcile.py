@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 # Label Studio writes a task's time before its import ends; looking back covers imports that last minutes.
 OVERLAP_SECONDS = 600.0
+# Times further ahead of Label Studio's clock were written before it was set back.
+AHEAD_SECONDS = 60.0
 
 
 class ProjectGoneError(LabelStudioError):
@@ -91,7 +93,8 @@ def pull_project(store: Store, client: LabelStudioClient, project: Project, *, f
         project.id, title=clean(described.get("title")), label_config=clean(described.get("label_config"))
     )
     check_project(store, project)
-    full = full or project.full_pull_needed or project.pull_watermark is None
+    horizon = client.server_time.timestamp() + AHEAD_SECONDS if client.server_time else float("inf")
+    full = full or project.full_pull_needed or project.pull_watermark is None or project.pull_watermark > horizon
     seen = _pull(store, client, project, full=full)
     if not full:
         _remove_deleted_tasks(store, client, project, described, seen)
@@ -114,7 +117,8 @@ def pull_project(store: Store, client: LabelStudioClient, project: Project, *, f
         difference=_difference(store, project, described) if full else _known_difference(project),
         seconds=round(time.monotonic() - started, 3),
     )
-    watermark = max((moment for moment in (seen.newest, project.pull_watermark) if moment is not None), default=None)
+    newest = max((moment for moment in (seen.newest, project.pull_watermark) if moment is not None), default=None)
+    watermark = None if newest is None else min(newest, horizon)
     store.finish_pull(project.id, report.to_json(), watermark=watermark, was_full=full)
     return report
 

@@ -10,6 +10,8 @@ MAX_WAIT_SECONDS = 30.0
 MIN_GAP_SECONDS = 5.0
 #: After a failed run: trying again at once would most likely fail again.
 GAP_AFTER_FAILURE_SECONDS = 300.0
+#: A moment further ahead than clocks of replicas differ was written before the clock was set back.
+AHEAD_SECONDS = 60.0
 
 
 def run_is_due(project: Project, newest: Run | None, new_answers: int, now: float) -> bool:
@@ -17,14 +19,14 @@ def run_is_due(project: Project, newest: Run | None, new_answers: int, now: floa
     if newest is not None and newest.status in ("queued", "running"):
         return False
     config = ProjectConfig.model_validate(project.config)
-    since = now - ((newest.finished_at or newest.requested_at) if newest is not None else project.created_at)
+    since = _elapsed((newest.finished_at or newest.requested_at) if newest is not None else project.created_at, now)
     enough = config.every_answers is not None and new_answers >= config.every_answers
     long_ago = config.every_minutes is not None and since >= 60.0 * config.every_minutes
     failed = newest is not None and newest.status == "failed"
     gap = GAP_AFTER_FAILURE_SECONDS if failed else MIN_GAP_SECONDS
     if not (enough or long_ago) or (newest is not None and since < gap):
         return False
-    quiet = now - (project.last_event_at or 0.0)
+    quiet = _elapsed(project.last_event_at or 0.0, now)
     return quiet >= QUIET_SECONDS or since >= MAX_WAIT_SECONDS
 
 
@@ -34,7 +36,12 @@ def pull_is_due(project: Project, reconcile_minutes: float, now: float) -> bool:
         return False
     if project.last_pull_at is None or project.full_pull_needed:
         return True
-    return reconcile_minutes > 0 and now - project.last_pull_at >= 60.0 * reconcile_minutes
+    return reconcile_minutes > 0 and _elapsed(project.last_pull_at, now) >= 60.0 * reconcile_minutes
+
+
+def _elapsed(moment: float, now: float) -> float:
+    """Seconds since a moment; one that lies well ahead is long past, since nobody waits for a clock to come back."""
+    return now - moment if moment <= now + AHEAD_SECONDS else float("inf")
 
 
 def has_new_settings(project: Project, last_done: Run | None) -> bool:

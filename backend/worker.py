@@ -269,7 +269,8 @@ class Chores:
         logger.warning("%s of project %d failed, next try in %.0f s: %s", chore, project.id, pause, error)
 
     def _pausing(self, chore: str, project: Project, now: float) -> bool:
-        return self._pauses.get((chore, project.id), (0.0, 0.0))[0] > now
+        until, pause = self._pauses.get((chore, project.id), (0.0, 0.0))
+        return now < until <= now + pause  # an end further ahead was written before the clock was set back
 
     @contextlib.contextmanager
     def _exclusive(self, chore: str, project_id: int) -> Iterator[bool]:

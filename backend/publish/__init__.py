@@ -49,8 +49,7 @@ def publish_project(
     waiting: list[str] = []
     failure: LabelStudioError | None = None
     for channel, publish in CHANNELS.items():
-        next_try = context.recall(channel).next_try_at
-        if next_try is not None and next_try > now:
+        if context.is_waiting(channel):
             waiting.append(channel)
             continue
         try:

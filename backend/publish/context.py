@@ -57,6 +57,11 @@ class Context:
         record = self.recall(channel)
         return record.state == "done" and record.content_hash == content_hash
 
+    def is_waiting(self, channel: str) -> bool:
+        """Whether the channel's next try is still ahead; further ahead than its pause only a clock set back puts it."""
+        record = self.recall(channel)
+        return record.next_try_at is not None and self.now < record.next_try_at <= self.now + _pause(record.attempts)
+
     @contextmanager
     def attempt(self, channel: str, content_hash: str) -> Iterator[None]:
         """Mark the channel as being written; done at the end, or failed with the time of the next try."""
@@ -65,16 +70,20 @@ class Context:
         try:
             yield
         except LabelStudioError as error:
-            wait = min(FIRST_RETRY_SECONDS * 2.0**attempts, LONGEST_RETRY_SECONDS)
             self.remember(
                 channel,
                 state="failed",
                 attempts=min(attempts + 1, 20),
-                next_try_at=self.now + wait,
+                next_try_at=self.now + _pause(attempts + 1),
                 last_error=str(error)[:500],
             )
             raise
         self.remember(channel, state="done", attempts=0, next_try_at=None, last_error=None)
+
+
+def _pause(attempts: int) -> float:
+    """Seconds to wait after so many failed attempts."""
+    return min(FIRST_RETRY_SECONDS * 2.0 ** (attempts - 1), LONGEST_RETRY_SECONDS)
 
 
 def content_hash(content: Any) -> str:

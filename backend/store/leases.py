@@ -1,11 +1,19 @@
 """Leases: a time-limited right to work, kept by the database's clock, with a fencing token."""
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, select, update
 
 from backend.domain import Lease
 from backend.errors import LeaseLostError
 from backend.schema import leases
 from backend.store.base import StoreBase
+
+#: No lease is given for longer. One that ends later was written before the clock was set back, and holds nobody up.
+LONGEST_SECONDS = 300.0
+
+
+def is_held(now: float) -> ColumnElement[bool]:
+    """The condition that a lease is in force."""
+    return and_(leases.c.expires_at > now, leases.c.expires_at <= now + LONGEST_SECONDS)
 
 
 class LeaseStore(StoreBase):
@@ -20,7 +28,7 @@ class LeaseStore(StoreBase):
         """Hold the lease for `seconds` more; raises LeaseLostError if it was taken over."""
         with self._write() as connection:
             self._check_lease(connection, lease)
-            expires_at = self._database_time(connection) + seconds
+            expires_at = self._database_time(connection) + min(seconds, LONGEST_SECONDS)
             connection.execute(update(leases).where(leases.c.name == lease.name).values(expires_at=expires_at))
             return Lease(lease.name, lease.owner, lease.token, expires_at)
 
@@ -45,9 +53,9 @@ class LeaseStore(StoreBase):
         connection.execute(self._insert(leases).values(**fresh).on_conflict_do_nothing())
         row = connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one()
         now = self._database_time(connection)
-        if row.expires_at > now and row.owner != owner:
+        if now < row.expires_at <= now + LONGEST_SECONDS and row.owner != owner:
             return None
-        lease = Lease(name, owner, row.token + 1, now + seconds)
+        lease = Lease(name, owner, row.token + 1, now + min(seconds, LONGEST_SECONDS))
         connection.execute(
             update(leases)
             .where(leases.c.name == name)

@@ -4,7 +4,7 @@ import secrets as randomness
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, or_, select, update
 
 from backend.domain import Problem, Publication
 from backend.errors import NotFoundError
@@ -23,6 +23,7 @@ from backend.store.comparisons import ComparisonStore
 FREE_FAILURES = 5
 LONGEST_BLOCK = 60.0
 FORGET_AFTER = 900.0
+LONGEST_RETRY = 6 * 3600.0
 
 
 class OperationStore(ComparisonStore):
@@ -123,7 +124,8 @@ class OperationStore(ComparisonStore):
 
     def due_notifications(self, *, limit: int = 20) -> list[dict[str, Any]]:
         """Alerts to send now, oldest first."""
-        due = func.coalesce(notifications.c.next_try_at, 0.0) <= self.clock()
+        now, next_try = self.clock(), func.coalesce(notifications.c.next_try_at, 0.0)
+        due = or_(next_try <= now, next_try > now + LONGEST_RETRY)  # the latter: the clock was set back
         query = select(notifications).where(notifications.c.state == "waiting", due)
         with self._read() as connection:
             rows = connection.execute(query.order_by(notifications.c.created_at, notifications.c.key).limit(limit))
@@ -172,7 +174,8 @@ class OperationStore(ComparisonStore):
         query = select(login_failures.c.blocked_until).where(login_failures.c.key == key)
         with self._read() as connection:
             until = connection.execute(query).scalar()
-        return max(0.0, until - self.clock()) if until is not None else 0.0
+        delay = until - self.clock() if until is not None else 0.0
+        return delay if 0.0 < delay <= LONGEST_BLOCK else 0.0  # a longer one was written before the clock was set back
 
     def record_login(self, key: str, *, succeeded: bool) -> None:
         """Forget a caller's failures on success; double the delay with every failure beyond the free ones."""

@@ -20,7 +20,7 @@ from backend.schema import (
     runs,
 )
 from backend.store.base import chunks, page
-from backend.store.leases import LeaseStore
+from backend.store.leases import LONGEST_SECONDS, LeaseStore, is_held
 
 MAX_ATTEMPTS = 5
 ANNOTATOR_COLUMNS: tuple[str, ...] = tuple(c.name for c in run_annotators.columns if c.name != "run_id")
@@ -81,7 +81,7 @@ class RunStore(LeaseStore):
         """Report progress in [0, 1] and renew the lease in one go; raises LeaseLostError."""
         with self._write() as connection:
             self._check_lease(connection, lease)
-            expires_at = self._database_time(connection) + seconds
+            expires_at = self._database_time(connection) + min(seconds, LONGEST_SECONDS)
             connection.execute(update(leases).where(leases.c.name == lease.name).values(expires_at=expires_at))
             _set(connection, run_id, progress=share, progress_note=note)
             return Lease(lease.name, lease.owner, lease.token, expires_at)
@@ -305,7 +305,7 @@ def _open_runs(now: float) -> Any:
     """Runs that wait, or whose worker's lease has run out, oldest first, on projects nobody works on."""
     held = (
         select(leases.c.name)
-        .where(leases.c.name == literal("run:") + cast(runs.c.project_id, Text), leases.c.expires_at > now)
+        .where(leases.c.name == literal("run:") + cast(runs.c.project_id, Text), is_held(now))
         .exists()
     )
     return select(runs).where(runs.c.status.in_(("running", "queued")), ~held).order_by(runs.c.id).limit(20)

@@ -231,6 +231,31 @@ def _await_scheduled_run(rig: Rig, outcome: Outcome, last: int) -> None:
     outcome.require(seen is not None, "no scheduled run within a minute of the jump")
 
 
+def label_studio_clock(setting: Setting, outcome: Outcome) -> None:
+    """Label Studio's clock ran an hour ahead and is set right: later changes carry earlier times than known ones."""
+    postgres = Postgres(setting.folder / "postgres") if setting.database == "postgres" else None
+    rig = Rig(setting.folder, postgres=postgres, reconcile_minutes=QUICK_PULL_MINUTES)
+    rig.stand_in.studio.set_clock(HOUR)
+    try:
+        rig.start()
+        rig.crowd.begin(RATE)
+        time.sleep(2.0)
+        with rig.stand_in.lock:
+            rig.stand_in.studio.set_clock(0)
+        time.sleep(3.0)
+        rig.crowd.end()
+        for _ in range(40):
+            rig.crowd.change()
+        begun = time.monotonic()
+        waited(lambda: rig.difference() == 0, 30)
+        outcome.healthy = time.monotonic() - begun
+        rig.examine(outcome, by_worker=True)
+    finally:
+        rig.close()
+        if postgres is not None:
+            postgres.stop()
+
+
 def scrambled(setting: Setting, outcome: Outcome) -> None:
     """Every event one to three times, in a random order: equal to Label Studio before any pull."""
     with rig_on(setting) as rig:
@@ -265,6 +290,7 @@ CASES = (
     Case("label-studio-mute", "Label Studio obeys, answers are lost", label_studio_in("answers lost")),
     Case("clock-forward", "clock set 1 h forward, worker dies in a run", clock_jumps(HOUR)),
     Case("clock-back", "clock set 1 h back, worker dies in a run", clock_jumps(-HOUR)),
+    Case("label-studio-clock", "Label Studio's clock set 1 h back", label_studio_clock),
     Case("scrambled-events", "events repeated and reordered", scrambled),
     Case("real-label-studio", "real Label Studio cut off for 15 s", real.cut_off, ("sqlite",)),
 )

@@ -286,9 +286,9 @@ def wait_for(what: str, look: Callable[[], Any], seconds: float, *, pause: float
 
 
 def _child(process: psutil.Process | None, word: str) -> psutil.Process | None:
-    """A living child whose command line has a word in it."""
+    """A living child that has a word on its command line."""
     for found in process.children() if process is not None else ():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            if any(word in part for part in found.cmdline()):
+            if word in found.cmdline():
                 return found
     return None

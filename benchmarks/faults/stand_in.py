@@ -41,10 +41,21 @@ class Studio(FakeLabelStudio):
         self.duplicates: list[tuple[Any, ...]] = []
         self.last_facts: dict[str, Json] = {}
         self._by_task: dict[int, list[Json]] = {}
+        self._shift = timedelta()
 
     def tick(self, seconds: float = 1.0) -> None:
         """Follow the machine's clock; two moments are never the same."""
-        self.now = max(datetime.now(UTC), self.now + timedelta(microseconds=1))
+        self.now = max(datetime.now(UTC) + self._shift, self.now + timedelta(microseconds=1))
+
+    def set_clock(self, seconds: float) -> None:
+        """Differ from the machine's clock from now on."""
+        self._shift = timedelta(seconds=seconds)
+        self.now = datetime.now(UTC) + self._shift
+
+    @property
+    def time(self) -> float:
+        """Its clock in seconds since the epoch."""
+        return (datetime.now(UTC) + self._shift).timestamp()
 
     def note(self, key: tuple[Any, ...], *, is_there: bool) -> None:
         """Count a creation; one whose like is already there is a duplicate."""
@@ -191,6 +202,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(text)
 
     do_GET = do_POST = do_PATCH = do_DELETE = _serve
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """The Date header: Label Studio's own clock."""
+        return super().date_time_string(int(self.stand_in.studio.time if timestamp is None else timestamp))
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
