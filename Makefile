@@ -43,7 +43,7 @@ check: $(DEV_STAMP) ## the fast loop: format, lint, types, fast tests
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 -m "not slow and not postgres and not browser and not labelstudio"
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 -m "not slow and not postgres and not browser and not labelstudio and not spark"
 
 .PHONY: format
 format: $(DEV_STAMP) ## rewrite the source in the project's format
@@ -55,7 +55,7 @@ test: $(DEV_STAMP) $(LABEL_STUDIO_STAMP) components ## everything, as CI runs it
 	$(ONE_THREAD) $(BIN)/python scripts/run_tests.py $(PARTS)
 
 .PHONY: components
-components: $(DEV_STAMP) ## PostgreSQL and Chromium for the tests (installed when run as root)
+components: $(DEV_STAMP) ## PostgreSQL, Chromium and Java for the tests (installed when run as root)
 	@scripts/components.sh
 
 .PHONY: bench

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes sure that the tests find PostgreSQL and Chromium: installs them when run as root, otherwise says what to install.
+# Makes sure that the tests find PostgreSQL, Chromium and Java: installs them when run as root, else says what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 has_chromium() { [ -n "$(.venv/bin/python tests/components.py chromium)" ]; }
 has_postgres() { [ -n "$(.venv/bin/python tests/components.py postgres)" ]; }
+has_java() { [ -n "$(.venv/bin/python tests/components.py java)" ]; }
 
 apt_install() {
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
@@ -15,12 +16,14 @@ apt_install() {
 
 has_postgres || apt_install postgresql
 has_chromium || apt_install chromium
+has_java || apt_install default-jre-headless
 # Where the distribution has no plain Chromium package (Ubuntu ships a snap), Playwright's own build serves.
 has_chromium || .venv/bin/playwright install chromium || true
 
 missing=()
 has_postgres || missing+=("PostgreSQL server programs (Debian, Ubuntu: apt-get install postgresql)")
 has_chromium || missing+=("Chromium (Debian: apt-get install chromium; or .venv/bin/playwright install chromium)")
+has_java || missing+=("Java 17 or newer, for Spark (Debian, Ubuntu: apt-get install default-jre-headless)")
 [ ${#missing[@]} -eq 0 ] && exit 0
 printf 'Missing for the full test run: %s\n' "${missing[@]}" >&2
 case "${CI:-}" in

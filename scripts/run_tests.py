@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVERS = "postgres or browser or labelstudio"
+SERVERS = "postgres or browser or labelstudio or spark"
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ PARTS = (
     Part("unit", f"not slow and not ({SERVERS})", ("-n", "2")),
     Part("statistical", f"slow and not ({SERVERS})", ("-n", "2", "--durations=15")),
     Part("postgres", "postgres and not browser and not labelstudio", ("--durations=5",)),
+    Part("spark", "spark and not postgres and not browser and not labelstudio", ("--durations=5",)),
     Part("browser", "browser and not labelstudio", ("--durations=5",)),
     Part("labelstudio", "labelstudio", ("--durations=10",)),
 )

@@ -49,6 +49,13 @@ def label_studio() -> Path | None:
     return program if program.exists() else None
 
 
+def java() -> Path | None:
+    """Return the java program that Spark would start: JAVA_HOME's, else the one on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin" if home else None)
+    return Path(found) if found else None
+
+
 COMPONENTS: dict[str, tuple[Callable[[], Path | None], str]] = {
     "postgres": (
         postgres,
@@ -59,7 +66,9 @@ COMPONENTS: dict[str, tuple[Callable[[], Path | None], str]] = {
         label_studio,
         "Label Studio is not installed in .label-studio/venv; run `make test`, which installs it",
     ),
+    "spark": (java, "Spark needs Java 17 or newer and none was found; run `make components` or set JAVA_HOME"),
 }
 
 if __name__ == "__main__":
-    print({"postgres": postgres, "chromium": chromium, "label-studio": label_studio}[sys.argv[1]]() or "")
+    finders = {"postgres": postgres, "chromium": chromium, "label-studio": label_studio, "java": java}
+    print(finders[sys.argv[1]]() or "")
