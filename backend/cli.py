@@ -10,10 +10,13 @@ from backend.version import product_version
 
 COMMANDS = (
     "analyze",
+    "annotator",
+    "backup",
     "connect",
     "doctor",
     "prepare",
     "report",
+    "restore",
     "run",
     "selftest",
     "serve",

@@ -9,6 +9,8 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
@@ -42,13 +44,33 @@ def open_engine(url: str, *, pool_size: int = 16) -> Engine:
 
 def migrate(engine: Engine) -> None:
     """Bring the schema to the newest version; safe when several processes start at once."""
+    with database_errors(), engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
+        upgrade(connection)
+
+
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Bring the schema to a version within the caller's transaction; others who try wait for its end."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+    config = _alembic()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The version of a database's schema, None where there is none yet."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def known_revisions() -> frozenset[str]:
+    """The versions of the schema this program knows."""
+    return frozenset(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
+
+
+def _alembic() -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    with database_errors(), engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
-        if engine.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    return config
 
 
 def now_expression(engine: Engine) -> str:

@@ -87,29 +87,9 @@ class DecisionStore(StoreBase):
             return {row.annotator_id: Decision(**row._mapping) for row in connection.execute(query.order_by(*order))}
 
     def verify_decisions(self, project_id: int) -> ChainCheck:
-        """Recompute the chain from its start; a redacted line must be the one a later line vouches for."""
-        query = select(decisions).where(decisions.c.project_id == project_id).order_by(decisions.c.number)
-        previous, length, redacted = FIRST, 0, 0
-        unproven: dict[int, tuple[int, str]] = {}
+        """Recompute the chain from its start."""
         with self._read() as connection:
-            for row in connection.execute(query):
-                values = dict(row._mapping)
-                is_next = row.number == length + 1 and row.previous_hash == previous
-                if row.redacted_by is not None:
-                    unproven[row.number] = (row.redacted_by, redaction_seal(values))
-                    redacted += 1
-                elif seal(values) != row.hash:
-                    return ChainCheck(False, length, row.number)
-                if not is_next:
-                    return ChainCheck(False, length, row.number)
-                if row.covers and row.redacted_by is None:
-                    for number, digest in json.loads(row.covers).items():
-                        if unproven.get(int(number)) == (row.number, digest):
-                            del unproven[int(number)]
-                previous, length = row.hash, row.number
-        if unproven:
-            return ChainCheck(False, length, min(unproven))
-        return ChainCheck(True, length, None, redacted)
+            return check_chain(connection, project_id)
 
     def _redact(self, connection: Connection, project_id: int, pseudonym: str, redact: Redact) -> int:
         """Redact the lines for which `redact` gives new values, and append the line that vouches for them."""
@@ -164,6 +144,29 @@ class DecisionStore(StoreBase):
             raise NotFoundError(f"project {project_id} does not exist; `evenhand status` lists the projects")
         query = select(decisions).where(decisions.c.project_id == project_id)
         return connection.execute(query.order_by(decisions.c.number.desc()).limit(1)).first()
+
+
+def check_chain(connection: Connection, project_id: int) -> ChainCheck:
+    """Recompute a project's chain; a redacted line must be the one that a later line vouches for."""
+    query = select(decisions).where(decisions.c.project_id == project_id).order_by(decisions.c.number)
+    previous, length, redacted = FIRST, 0, 0
+    unproven: dict[int, tuple[int, str]] = {}
+    for row in connection.execute(query):
+        values = dict(row._mapping)
+        is_next = row.number == length + 1 and row.previous_hash == previous
+        if row.redacted_by is not None:
+            unproven[row.number] = (row.redacted_by, redaction_seal(values))
+            redacted += 1
+        if not is_next or (row.redacted_by is None and seal(values) != row.hash):
+            return ChainCheck(False, length, row.number)
+        if row.covers and row.redacted_by is None:
+            for number, digest in json.loads(row.covers).items():
+                if unproven.get(int(number)) == (row.number, digest):
+                    del unproven[int(number)]
+        previous, length = row.hash, row.number
+    if unproven:
+        return ChainCheck(False, length, min(unproven))
+    return ChainCheck(True, length, None, redacted)
 
 
 def seal(values: Mapping[str, Any]) -> str:
