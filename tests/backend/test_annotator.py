@@ -1,0 +1,347 @@
+"""One annotator's data: handed out whole, erased everywhere, and not brought back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
+
+from backend.analyse import analyse, data_hash
+from backend.cli import main as program
+from backend.config import ProjectConfig
+from backend.database import WRITE
+from backend.domain import Batch, LiveEvidence, Project, ProjectRef, Review, RunResult
+from backend.errors import ConfigurationError, NotFoundError, StoreBusyError
+from backend.label_studio import LabelStudioClient, project_epoch
+from backend.label_studio_http import Transport
+from backend.privacy import Person, erase_person, export_person, find_person
+from backend.publish import publish_project
+from backend.publish.tab import TITLE
+from backend.reconcile import pull_project
+from backend.reviews import record_review
+from backend.schema import metadata
+from backend.settings import Settings
+from backend.statistics_cache import StatisticsCache
+from backend.store import Store
+from backend.worker import Runs
+from tests.backend.databases import new_store
+from tests.backend.fake_label_studio import LEGACY_TOKEN, FakeLabelStudio
+from tests.backend.fake_label_studio import URL as FAKE_URL
+from tests.backend.filled import EMAIL, LEANS, NAME, OTHERS, URL, answer, answers, fill, tasks
+
+TRACES = (LEANS, NAME, EMAIL, NAME.split()[0], EMAIL.split("@")[0])
+NOBODY = Settings()
+
+
+def dump(store: Store) -> str:
+    """The whole database as text."""
+    with store.engine.connect() as connection:
+        return "\n".join(
+            f"{table.name}: {json.dumps([str(value) for value in row])}"
+            for table in metadata.sorted_tables
+            for row in connection.execute(select(table))
+        )
+
+
+def erase(store: Store, wanted: str = LEANS) -> Any:
+    return erase_person(store, None, find_person(store, wanted), NOBODY, wait=1.0)
+
+
+def test_export_holds_every_trace_of_the_person_and_nothing_of_others(store: Store) -> None:
+    fill(store)
+    document = export_person(store, find_person(store, LEANS))
+    assert export_person(store, find_person(store, EMAIL.upper())) == document
+    (project,) = document["projects"]
+    assert document["names"] == sorted([NAME, EMAIL])
+    assert len(project["comparisons"]) == 11
+    assert len(project["changes"]) == 10
+    assert len(project["run_annotators"]) == len(project["flags"]) == len(project["live_evidence"]) == 1
+    assert [line["comment"] for line in project["decisions_about"]] == [f"spoke with {NAME}"]
+    assert [line["comment"] for line in project["decisions_by"]] == ["as a reviewer"]
+    assert project["notifications"][0]["payload"]["name"] == NAME
+    assert project["publications"][0]["key"] == f"flag:{LEANS}"
+    assert "ana@example.org" not in json.dumps(document)
+    assert "salt" not in json.dumps(document)
+
+
+def test_erasure_leaves_no_trace_in_any_table(store: Store) -> None:
+    project = fill(store)
+    before = dump(store)
+    assert all(trace in before for trace in TRACES)
+    report = erase(store)
+    after = dump(store)
+    assert [trace for trace in TRACES if trace in after] == []
+    assert report.erased[project.id]["comparisons"] == 11
+    assert report.erased[project.id]["decisions"] == 2
+    assert any("alert webhook" in line for line in report.by_hand)
+    with pytest.raises(NotFoundError, match="nobody"):
+        find_person(store, LEANS)
+
+
+def test_erasure_leaves_no_trace_in_the_sqlite_file(sqlite_store: Store, tmp_path: Path) -> None:
+    fill(sqlite_store)
+    erase(sqlite_store)
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("single.db*"))
+    assert [trace for trace in TRACES if trace.encode() in stored] == []
+    assert b"ana@example.org" in stored
+
+
+def test_erasure_keeps_the_decision_chain_verifiable_and_tamper_evident(store: Store) -> None:
+    project = fill(store)
+    erase(store)
+    check = store.verify_decisions(project.id)
+    assert (check.intact, check.redacted, check.length) == (True, 2, 4)
+    lines = store.list_decisions(project.id).rows
+    assert lines[0]["decision"] == "erase"
+    about = next(line for line in lines if line["number"] == 1)
+    assert about["annotator_id"].startswith("erased-")
+    assert (about["comment"], about["salt"], about["decision"]) == ("", "", "confirm")
+    by = next(line for line in lines if line["number"] == 2)
+    assert (by["author"], by["annotator_id"], by["comment"]) == ("erased", "12", "as a reviewer")
+    assert set(store.current_decisions(project.id)) == {"11", "12", about["annotator_id"]}
+    store.add_decision(project.id, "13", "watch", author="ana")
+    assert store.verify_decisions(project.id).intact
+
+
+NO_REDACTIONS = (
+    "annotator_id = 'erased-x', salt = '', redacted_by = 9, decision = 'dismiss'",
+    "annotator_id = 'somebody', salt = '', redacted_by = 9",
+    "comment = 'other', salt = '', redacted_by = 9",
+    "comment = '', salt = ''",
+    "hash = 'x', salt = '', redacted_by = 9",
+    "author = 'me', salt = '', redacted_by = 9",
+)
+
+
+def test_log_refuses_every_change_that_is_no_redaction(store: Store) -> None:
+    fill(store)
+    for change in NO_REDACTIONS:
+        with pytest.raises(DBAPIError, match="append-only"), store.engine.begin() as connection:
+            connection.execute(text(f"UPDATE decisions SET {change}"))
+
+
+def test_redaction_nobody_vouches_for_is_found(store: Store) -> None:
+    project = fill(store)
+    with store.engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
+        connection.execute(text("UPDATE decisions SET comment = '', salt = '', redacted_by = 9 WHERE number = 1"))
+    check = store.verify_decisions(project.id)
+    assert (check.intact, check.broken_at) == (False, 1)
+
+
+def world_without(tmp_path: Path) -> tuple[Store, Project]:
+    """The same project as if the person had never been there."""
+    store = new_store(tmp_path / "without.db")
+    return store, fill(store, OTHERS)
+
+
+def test_erasure_brings_sums_caches_and_the_next_run_to_a_world_without_the_person(
+    store: Store, tmp_path: Path
+) -> None:
+    project = fill(store)
+    cache = StatisticsCache(store)
+    before = cache.catch_up(project).statistics
+    assert LEANS in before.annotators
+    erase(store)
+    project = store.get_project(project.id)
+    current = cache.catch_up(project)
+    other, its_project = world_without(tmp_path)
+    expected = StatisticsCache(other).catch_up(its_project)
+    assert data_hash(current.statistics) == data_hash(expected.statistics)
+    assert project.counts["judged"] == its_project.counts["judged"]
+    assert {key: value for key, value in project.counts.items() if key != "erased" and value} == {
+        key: value for key, value in its_project.counts.items() if value
+    }
+    mine = analyse(store, project, current, lambda *_: None)
+    theirs = analyse(other, its_project, expected, lambda *_: None)
+    assert [row["annotator"] for row in mine.annotators] == [row["annotator"] for row in theirs.annotators]
+    for one, two in zip(mine.annotators, theirs.annotators, strict=True):
+        assert one["bias"] == pytest.approx(two["bias"], nan_ok=True)
+    np.testing.assert_allclose([row["score"] for row in mine.items], [row["score"] for row in theirs.items])
+    assert mine.summary == theirs.summary
+    other.close()
+
+
+def test_worker_that_was_running_runs_again_without_the_person(store: Store) -> None:
+    project = fill(store)
+    runs = Runs(store, "worker")
+    store.request_run(project.id, "manual")
+    assert runs.once()
+    erase(store)
+    assert runs.once()
+    run = store.latest_run(project.id)
+    assert run is not None
+    assert {row["annotator"] for row in store.all_annotators(run.id)} == set(OTHERS)
+    assert not runs.once()
+
+
+def test_stored_runs_lose_the_person_and_keep_the_others(store: Store) -> None:
+    project = fill(store)
+    run = store.latest_run(project.id)
+    assert run is not None
+    erase(store)
+    assert {row["annotator"] for row in store.all_annotators(run.id)} == set(OTHERS)
+    path = store.run_path(run.id)
+    assert path is not None
+    assert path["annotators"] == list(OTHERS)
+    assert path["gamma"] == [[0.0] * 3, [0.5] * 3]
+
+
+def test_events_names_and_evidence_after_the_erasure_do_not_bring_the_person_back(store: Store) -> None:
+    project = fill(store)
+    seq, live = store.get_live(project.id)
+    erase(store)
+    late = [answer(1000, LEANS, updated_at=2e9), answer(2000, LEANS), *answers((LEANS,))]
+    store.apply(project.id, Batch(comparisons=late))
+    store.apply(project.id, Batch(tasks=tasks(), comparisons=late, as_of=store.begin_pull(project.id)))
+    store.name_annotators(project.id, {LEANS: (NAME, EMAIL), "12": ("Ben", None)}, insert=True)
+    row = LiveEvidence(LEANS, {}, 1.0, 1.0, 1, None)
+    store.put_live(project.id, [row, *live.values()], from_seq=seq, to_seq=seq + 1, curve=[(LEANS, seq + 1, 1.0, 1.0)])
+    after = dump(store)
+    assert [trace for trace in TRACES if trace in after] == []
+    assert "Ben" in after
+    assert LEANS not in store.load_answers(project.id).annotator
+
+
+def test_a_project_connected_later_does_not_bring_the_person_back(store: Store) -> None:
+    fill(store)
+    erase(store)
+    later = store.register_project(URL, ProjectRef(2, 200))
+    store.apply(later.id, Batch(comparisons=[answer(1, LEANS), answer(2, "11")]))
+    assert store.load_answers(later.id).annotator == ["11"]
+    elsewhere = store.register_project("http://other", ProjectRef(2, 200))
+    store.apply(elsewhere.id, Batch(comparisons=[answer(1, LEANS)]))
+    assert store.load_answers(elsewhere.id).annotator == [LEANS]
+
+
+def test_review_of_an_erased_person_is_not_recorded(store: Store) -> None:
+    project = fill(store)
+    alerts = store.register_project(URL, ProjectRef(5, 500), kind="alerts", alerts_for=project.id)
+    erase(store)
+    choice = {"from_name": "decision", "type": "choices", "value": {"choices": ["Confirm"]}}
+    annotation = {"id": 1, "completed_by": 3, "updated_at": "2026-11-01T00:00:00Z", "result": [choice]}
+    card = {"id": 1, "data": {"evenhand_project": project.id, "evenhand_annotator": LEANS}}
+    assert not record_review(store, alerts, annotation, card)
+
+
+def test_review_taken_before_stays_known_under_its_key(store: Store) -> None:
+    project = fill(store)
+    review = Review(project.id, LEANS, "dismiss", "", "Label Studio user 3", "label-studio:5:1:100.0", 100.0)
+    store.add_review(review)
+    erase(store)
+    total = store.list_decisions(project.id).total
+    again = store.add_review(review)
+    assert again.annotator_id.startswith("erased-")
+    assert store.list_decisions(project.id).total == total
+
+
+def test_readmitted_person_is_taken_in_again(store: Store) -> None:
+    project = fill(store)
+    erase(store)
+    assert not store.readmit_person(URL, "12")
+    assert store.readmit_person(URL, LEANS)
+    assert store.get_project(project.id).full_pull_needed
+    store.apply(project.id, Batch(comparisons=answers((LEANS,)), as_of=store.begin_pull(project.id)))
+    assert store.load_answers(project.id).annotator.count(LEANS) == 10
+
+
+def test_erasure_during_a_run_waits_and_then_gives_up_without_touching_anything(store: Store) -> None:
+    project = fill(store)
+    lease = store.acquire_lease(f"run:{project.id}", "a worker", 60.0)
+    assert lease is not None
+    before = dump(store)
+    naps: list[float] = []
+    with pytest.raises(StoreBusyError, match="nothing was erased"):
+        erase_person(store, None, find_person(store, LEANS), NOBODY, wait=0.0, sleep=naps.append)
+    store.release_lease(lease)
+    strip = [line for line in dump(store).splitlines() if not line.startswith("leases")]
+    assert strip == [line for line in before.splitlines() if not line.startswith("leases")]
+
+
+def test_id_known_in_two_label_studios_has_to_be_chosen(store: Store) -> None:
+    fill(store)
+    other = store.register_project("http://other", ProjectRef(1, 1))
+    store.apply(other.id, Batch(comparisons=[answer(1, LEANS)]))
+    with pytest.raises(ConfigurationError, match="--label-studio"):
+        find_person(store, LEANS)
+    assert find_person(store, LEANS, "http://other") == Person("http://other", frozenset({LEANS}), frozenset())
+
+
+def published_world(store: Store) -> tuple[FakeLabelStudio, LabelStudioClient, Project, str]:
+    """A Label Studio in which one annotator has a card and stands in the tab."""
+    server = FakeLabelStudio()
+    number = server.add_project()
+    leans = server.add_user(EMAIL, *NAME.split())
+    for k in range(3):
+        task = server.add_task(number, {"text1": f"a{k}", "text2": f"b{k}"}, overlap=2)
+        server.annotate(task, leans, "left")
+        server.annotate(task, 1, "right")
+    client = LabelStudioClient(Transport(FAKE_URL, LEGACY_TOKEN, session=server.session()))
+    config = ProjectConfig.model_validate({"publish": {"alerts": True, "tab": True}})
+    project = store.register_project(
+        FAKE_URL, ProjectRef(number, project_epoch(server.projects[number])), config=config
+    )
+    pull_project(store, client, project, full=True)
+    store.request_run(project.id, "test")
+    claimed = store.claim_run("test", 60.0)
+    assert claimed is not None
+    empty: dict[str, Any] = {}
+    flags = [{"annotator_id": str(leans), "verdict": "bad", "evidence": {"bias": 0.9}}]
+    result = RunResult(1, 0, empty, empty, empty, "", empty, empty, "", flags=list(flags))
+    store.finish_run(claimed[0].id, claimed[1], result)
+    publish_project(store, client, store.get_project(project.id), now=store.clock(), settings=NOBODY)
+    return server, client, project, str(leans)
+
+
+def test_erasure_withdraws_cards_and_tab_from_label_studio(store: Store) -> None:
+    server, client, project, leans = published_world(store)
+    shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
+    assert NAME in shown
+    assert TITLE in shown
+    report = erase_person(store, client, find_person(store, EMAIL), NOBODY, wait=1.0)
+    shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
+    assert NAME not in shown
+    assert TITLE not in shown
+    assert len(report.withdrawn) == 2
+    pull_project(store, client, store.get_project(project.id), full=True)
+    assert leans not in store.load_answers(project.id).annotator
+    assert [trace for trace in (NAME, EMAIL) if trace in dump(store)] == []
+    assert store.get_project(project.id).last_pull["difference"] == 0  # type: ignore[index]
+
+
+def test_erasure_without_label_studio_lists_what_to_remove_by_hand(store: Store) -> None:
+    server, client, _, _ = published_world(store)
+    server.fail(100, 502)
+    report = erase_person(store, client.hurried(), find_person(store, EMAIL), NOBODY, wait=1.0)
+    assert any(line.startswith("cards in Label Studio project") for line in report.by_hand)
+    assert any(line.startswith("the tab of") for line in report.by_hand)
+    assert NAME not in dump(store)
+
+
+def test_commands_export_erase_and_readmit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LABEL_STUDIO_URL", "LABEL_STUDIO_API_KEY", "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MODEL_DIR", str(tmp_path))
+    store = new_store(tmp_path / "evenhand.db")
+    fill(store)
+    run = CliRunner()
+    shown = run.invoke(program, ["annotator", "export", LEANS])
+    assert json.loads(shown.output)["names"] == sorted([NAME, EMAIL])
+    written = run.invoke(program, ["annotator", "export", EMAIL, "--out", str(tmp_path / "p.json")])
+    assert written.exit_code == 0, written.output
+    assert (tmp_path / "p.json").stat().st_mode & 0o077 == 0
+    asked = run.invoke(program, ["annotator", "erase", LEANS], input="n\n")
+    assert asked.exit_code == 1
+    assert LEANS in dump(store)
+    done = run.invoke(program, ["annotator", "erase", LEANS, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert "To be done by hand" in done.output
+    assert LEANS not in dump(store)
+    assert run.invoke(program, ["annotator", "erase", LEANS, "--yes"]).exit_code == 1
+    assert run.invoke(program, ["annotator", "readmit", LEANS, "--label-studio", URL]).exit_code == 0
+    store.close()
