@@ -19,6 +19,7 @@ from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.web import api_v1, auth, errors, metrics, ml_api
 from backend.web.context import KEY, Services
+from backend.web.gate import Gate
 
 __all__ = ["create_app"]
 
@@ -64,6 +65,8 @@ def create_app(settings: Settings, store: Store | None = None) -> Flask:
             importlib.import_module(name).init_app(app)
     app.register_blueprint(api_v1.bp)
     app.after_request(_end)
+    report = partial(store.count_event, ingest.OTHER, "refused")
+    app.wsgi_app = Gate(app.wsgi_app, settings.max_waiting, report)  # type: ignore[method-assign]
     return app
 
 

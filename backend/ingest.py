@@ -19,6 +19,7 @@ from backend.store import Store
 from backend.store.projects import MAX_FIELDS
 
 NO_VERSION = "evenhand-0"
+OTHER = "OTHER"
 SKEW_SECONDS = 600.0
 DATA_EVENTS = frozenset(
     (
@@ -71,7 +72,7 @@ def _handle_other(store: Store, settings: Settings, event: Event) -> dict[str, A
     """Apply an event about a project itself, or one we do not know."""
     project = _project_of(store, settings, event)
     kind = event_kind(event.action)
-    if kind == "OTHER":
+    if kind == OTHER:
         store.count_event(kind, "ignored")
         return {"ok": True, "project": project.id, "ignored": event.action[:60]}
     store.apply(project.id, Batch(events=(kind,)))
@@ -183,7 +184,7 @@ def current_version(store: Store, project_id: int) -> str:
 
 def event_kind(action: str) -> str:
     """The action for counting; unknown names count as one kind, so that nobody can grow the table."""
-    return action if action in protocol.KNOWN_ACTIONS else "OTHER"
+    return action if action in protocol.KNOWN_ACTIONS else OTHER
 
 
 def _project_of(store: Store, settings: Settings, event: Event) -> Project:

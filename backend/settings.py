@@ -71,6 +71,11 @@ TABLE: tuple[Setting, ...] = (
     Setting("HOST", "127.0.0.1", "Address to listen on; beyond loopback only with credentials."),
     Setting("PORT", "9090", "Port to listen on."),
     Setting("EVENHAND_RECONCILE_MINUTES", "15", "Minutes between pulls that heal what events lost; 0: never."),
+    Setting(
+        "EVENHAND_MAX_WAITING",
+        "64",
+        "Events under way at once per web process; more are refused with 503, and the next pull brings them.",
+    ),
     Setting("EVENHAND_MAX_BODY_MB", "10", "Largest request body accepted, in megabytes."),
 )
 
@@ -101,6 +106,7 @@ class Settings:
     port: int = 9090
     reconcile_minutes: float = 15.0
     max_body_mb: float = 10.0
+    max_waiting: int = 64
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "Settings":
@@ -130,6 +136,7 @@ class Settings:
             host=value["HOST"],
             port=_whole("PORT", value, 0, 65535),
             reconcile_minutes=_number("EVENHAND_RECONCILE_MINUTES", value, 0.0, 1e6),
+            max_waiting=_whole("EVENHAND_MAX_WAITING", value, 1, 1000),
             max_body_mb=_number("EVENHAND_MAX_BODY_MB", value, 0.001, 1024.0),
         )
 

@@ -53,7 +53,7 @@ def webhook() -> Response:
     try:
         event = protocol.read_event(json_body())
     except RequestError:
-        get_store().count_event("OTHER", "rejected")
+        get_store().count_event(ingest.OTHER, "rejected")
         raise
     return jsonify(get_services().events.submit(event))
 

@@ -25,6 +25,7 @@ def try_case(case: Case, database: str) -> Outcome:
     """One fault in a folder of its own; whatever goes wrong becomes a failure in the table."""
     outcome = Outcome(case.name, database)
     with tempfile.TemporaryDirectory(prefix="evenhand-fault-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # PostgreSQL runs as somebody else when we are root
         try:
             case.inject(Setting(Path(folder), database), outcome)
         except NotHereError as error:

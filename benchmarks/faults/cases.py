@@ -199,7 +199,6 @@ def clock_jumps(seconds: int) -> Callable[[Setting, Outcome], None]:
         clock = Clock(setting.folder)
         postgres = None
         if setting.database == "postgres":
-            setting.folder.chmod(0o755)
             postgres = Postgres(setting.folder / "postgres", clock.variables)
         options = {"variables": clock.variables, "reconcile_minutes": QUICK_PULL_MINUTES, "draws": LONG_RUN_DRAWS}
         rig = Rig(setting.folder, postgres=postgres, **options)  # type: ignore[arg-type]
