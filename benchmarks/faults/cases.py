@@ -235,6 +235,7 @@ def label_studio_clock(setting: Setting, outcome: Outcome) -> None:
     postgres = Postgres(setting.folder / "postgres") if setting.database == "postgres" else None
     rig = Rig(setting.folder, postgres=postgres, reconcile_minutes=QUICK_PULL_MINUTES)
     rig.stand_in.studio.set_clock(HOUR)
+    rig.crowd.ledger.has_order = False
     try:
         rig.start()
         rig.crowd.begin(RATE)

@@ -32,13 +32,16 @@ class Ledger:
     states: dict[int, float] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
     refused: dict[int, int] = field(default_factory=dict)
+    #: Where Label Studio's clock goes back, a later state may carry an earlier time; then only presence is asked for.
+    has_order: bool = True
 
     def missing(self, rows: dict[int, Json]) -> list[int]:
         """Annotations whose acknowledged state is not in the store (or was overtaken by nothing newer)."""
         lost = [
             key
             for key, moment in self.states.items()
-            if key not in rows or not (rows[key]["deleted"] or rows[key]["updated_at"] >= moment - 1e-5)
+            if key not in rows
+            or (self.has_order and not rows[key]["deleted"] and rows[key]["updated_at"] < moment - 1e-5)
         ]
         return sorted({*lost, *(key for key in self.deleted if key not in rows or not rows[key]["deleted"])})
 
