@@ -1,0 +1,257 @@
+"""Two web servers and two workers on one PostgreSQL: one run per project at a time, and a dead worker's run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from backend.domain import Batch, Comparison, Run
+from backend.ingest import change_config
+from backend.schema import leases, runs
+from backend.settings import Settings
+from backend.store import Store, open_store
+from backend.worker import LEASE_SECONDS
+from fdr_core.simulate import shaped
+from tests.backend.conftest import PAIRWISE
+from tests.postgres_server import free_port
+
+CREATED, EPOCH = "2023-11-14T22:13:20.000000Z", 1_700_000_000
+PROJECTS = (1, 2)
+START_SECONDS = 60.0  # others may be working beside us
+#: A lease runs out, the next look of a worker finds it, and the machine may be busy.
+TAKEOVER_SECONDS = LEASE_SECONDS + 10.0
+
+
+class Replicas:
+    """The processes, the addresses of the web servers, and the database behind all of them."""
+
+    def __init__(self, folder: Path, database_url: str) -> None:
+        known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+        self._environment = {**known, "MODEL_DIR": str(folder), "DATABASE_URL": database_url, "OMP_NUM_THREADS": "1"}
+        self._log = (folder / "log").open("wb")
+        self.store: Store = open_store(Settings.from_env(self._environment))
+        self.webs: dict[str, subprocess.Popen[bytes]] = {}
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def start_web(self) -> None:
+        port = str(free_port())
+        self.webs[f"http://127.0.0.1:{port}"] = self._start("serve", "--no-worker", PORT=port)
+
+    def start_worker(self) -> None:
+        self.workers.append(self._start("worker"))
+
+    def worker_of(self, project_id: int) -> subprocess.Popen[bytes] | None:
+        """Who holds the lease of a project's run; its owner names the process."""
+        with self.store.engine.connect() as connection:
+            held = connection.execute(select(leases).where(leases.c.name == f"run:{project_id}")).first()
+        now = self.store.database_time()
+        owner = held.owner if held is not None and held.expires_at > now else ""
+        return next((worker for worker in self.workers if f":{worker.pid}:" in owner), None)
+
+    def attempts(self, run_id: int) -> int:
+        """How often a run was begun."""
+        with self.store.engine.connect() as connection:
+            return int(connection.execute(select(runs.c.attempts).where(runs.c.id == run_id)).scalar_one())
+
+    def runs(self, project_id: int) -> list[Run]:
+        rows = self.store.list_runs(project_id).rows
+        return [self.store.get_run(row["id"]) for row in reversed(rows)]
+
+    def stop(self) -> None:
+        running = [process for process in (*self.webs.values(), *self.workers) if process.poll() is None]
+        for process in running:
+            process.terminate()
+        for process in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+        self.store.close()
+        self._log.close()
+
+    def _start(self, *command: str, **variables: str) -> subprocess.Popen[bytes]:
+        environment = {**self._environment, **variables}
+        program = [sys.executable, "-m", "backend.cli", *command]
+        return subprocess.Popen(program, env=environment, stdout=self._log, stderr=self._log)
+
+
+@contextmanager
+def running_replicas(folder: Path, database_url: str) -> Iterator[Replicas]:
+    replicas = Replicas(folder, database_url)
+    try:
+        for start in (replicas.start_web, replicas.start_web, replicas.start_worker, replicas.start_worker):
+            start()
+        for web in replicas.webs:
+            wait_until(lambda web=web: call(f"{web}/health")[0] == 200, START_SECONDS)
+        yield replicas
+    finally:
+        replicas.stop()
+
+
+def wait_until(condition: Any, seconds: float) -> float:
+    """Wait, and return how long it took."""
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < seconds, f"not within {seconds:.0f} s"
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+def call(url: str, body: Any = None) -> tuple[int, Any]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status), json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code, None
+    except OSError:
+        return 0, None
+
+
+def event(number: int, project: int, choice: str, moment: int) -> dict[str, Any]:
+    """An annotation as Label Studio announces it; a later moment is an edit of the same annotation."""
+    stamp = f"2026-01-01T00:{moment // 60:02d}:{moment % 60:02d}.{number % 1_000_000:06d}Z"
+    times = {"created_at": stamp, "updated_at": stamp}
+    result = {"value": {"selected": choice}, "from_name": "pw", "to_name": "left", "type": "pairwise", "id": "x"}
+    annotation = {"id": number, "task": number, "completed_by": 1 + number % 20, "was_cancelled": False, **times}
+    data = {"text1": f"item {number % 30}", "text2": f"item {30 + number % 17}"}
+    return {
+        "action": "ANNOTATION_CREATED" if moment == 0 else "ANNOTATION_UPDATED",
+        "annotation": {**annotation, "result": [result], "ground_truth": False, "lead_time": 2.0},
+        "task": {"id": number, "data": data, "is_labeled": False, **times},
+        "project": {"id": project, "title": "pairs", "label_config": PAIRWISE, "created_at": CREATED},
+    }
+
+
+def send(replicas: Replicas, numbers: range, acknowledged: set[tuple[int, int]]) -> None:
+    """Alternate between the web servers; the edit of an annotation goes to the other one than its first state."""
+    webs = list(replicas.webs)
+    for number in numbers:
+        project = PROJECTS[number % len(PROJECTS)]
+        first, second = (webs[(number // 2 + turn) % 2] for turn in (0, 1))
+        arrived = [call(f"{first}/webhook", event(number, project, "left", 0))[0]]
+        arrived.append(call(f"{second}/webhook", event(number, project, "right", 5))[0])
+        if 200 in arrived:
+            acknowledged.add((project, number))
+
+
+def fill(store: Store, project_id: int, *, m: int, n: int, N: int) -> None:
+    """Write answers by the bulk path."""
+    c = shaped(m, n, N, rng=np.random.default_rng(5)).comparisons
+    rows = [
+        Comparison(
+            1_000_000 + i, 1_000_000 + i, f"a{c.annotator[i]}", f"item {c.left[i]}", f"item {c.right[i]}", None, None,
+            float(c.outcome[i]), "answer", None, False, 3.0, 1.7e9 + i, 1.7e9 + i,
+        )
+        for i in range(len(c))
+    ]  # fmt: skip
+    store.apply(project_id, Batch(comparisons=rows))
+
+
+def set_up(replicas: Replicas) -> list[int]:
+    """Two projects, each announced to both web servers at once; runs when asked for, the first one's long."""
+    ids = []
+    for project in PROJECTS:
+        body = {"project": f"{project}.{EPOCH}", "schema": PAIRWISE, "hostname": "", "extra_params": {}}
+        callers = [threading.Thread(target=call, args=(f"{web}/setup", body)) for web in replicas.webs]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+    for project in replicas.store.list_projects():
+        wanted = {"every_answers": None, "every_minutes": None, "draws": 61 if not ids else 5}
+        change_config(replicas.store, project, wanted)
+        fill(replicas.store, project.id, m=60, n=40, N=4000)
+        ids.append(project.id)
+    return ids
+
+
+class Watcher(threading.Thread):
+    """Looks at the runs all the time; two running at once in one project is what must never be seen."""
+
+    def __init__(self, replicas: Replicas, ids: list[int]) -> None:
+        super().__init__(daemon=True)
+        self._replicas, self._ids, self._ended = replicas, ids, threading.Event()
+        self.most = 0
+        self.looks = 0
+
+    def run(self) -> None:
+        while not self._ended.wait(0.05):
+            for project_id in self._ids:
+                states = [run.status for run in self._replicas.runs(project_id)]
+                self.most = max(self.most, states.count("running"))
+                self.looks += 1
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join(10)
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_replicas_worker_killed_in_mid_run_the_other_takes_over_and_nothing_is_lost_or_doubled(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    acknowledged: set[tuple[int, int]] = set()
+    with running_replicas(tmp_path, postgres_url) as replicas, contextlib.ExitStack() as ends:
+        ids = set_up(replicas)
+        assert len(ids) == len(PROJECTS), "one project each, though both web servers were told at once"
+        senders = [
+            threading.Thread(target=send, args=(replicas, range(start, start + 80), acknowledged))
+            for start in (1000, 2000)
+        ]
+        for sender in senders:
+            sender.start()
+        watcher = Watcher(replicas, ids)
+        watcher.start()
+        ends.callback(watcher.stop)
+        asked = [call(f"{web}/api/v1/projects/{project_id}/runs", {}) for project_id in ids for web in replicas.webs]
+        assert {status for status, _ in asked} <= {200, 201, 202}
+        wait_until(lambda: replicas.worker_of(ids[0]) is not None, START_SECONDS)
+        victim = replicas.worker_of(ids[0])
+        assert victim is not None
+        cut_off = next(run for run in replicas.runs(ids[0]) if run.status == "running")
+        victim.kill()
+        victim.wait(10)
+        survivor = next(worker for worker in replicas.workers if worker is not victim)
+        taken = wait_until(lambda: replicas.attempts(cut_off.id) == 2, TAKEOVER_SECONDS)
+        assert replicas.worker_of(ids[0]) in (survivor, None)
+        for sender in senders:
+            sender.join(60)
+        wait_until(
+            lambda: all(run.status in ("done", "failed") for key in ids for run in replicas.runs(key)), START_SECONDS
+        )
+        watcher.stop()
+        found = {project_id: replicas.runs(project_id) for project_id in ids}
+        assert replicas.store.get_run(cut_off.id).status == "done"
+        assert all(run.status == "done" for of_project in found.values() for run in of_project)
+        assert all(1 <= len(of_project) <= len(replicas.webs) for of_project in found.values()), (
+            "requests share a waiting run"
+        )
+        assert watcher.most == 1
+        assert watcher.looks > 20
+        for project_id, number in zip(ids, PROJECTS, strict=True):
+            rows = replicas.store.comparison_rows(project_id)
+            stored = {row["annotation_id"]: row for row in rows if row["annotation_id"] < 1_000_000}
+            assert set(stored) >= {key for project, key in acknowledged if project == number}
+            assert len(rows) == len({row["annotation_id"] for row in rows})
+            assert {row["outcome"] for row in stored.values()} == {-1.0}, "the edit is newer, whichever server got it"
+            for run in found[project_id]:
+                assert len(replicas.store.all_annotators(run.id)) == (run.summary or {})["data"]["annotators"]
+        print(f"taken over after {taken:.1f} s; lease {LEASE_SECONDS:.0f} s; {len(acknowledged)} acknowledged")
+        assert len(acknowledged) == 160
