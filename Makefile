@@ -63,6 +63,14 @@ bench: $(DEV_STAMP) ## every benchmark in benchmarks/; BENCH_ARGS=--quick for th
 	for module in $$(grep -l '^if __name__' benchmarks/*.py | sed 's/[.]py$$//; s#/#.#g'); do \
 		$(ONE_THREAD) $(BIN)/python -m "$$module" $(BENCH_ARGS); done
 
+.PHONY: evidence
+evidence: $(DEV_STAMP) ## regenerate docs/results.md: the paper's tables, real data, peers; about an hour, a restart resumes
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.evidence $(EVIDENCE_ARGS)
+
+.PHONY: evidence-quick
+evidence-quick: $(DEV_STAMP) ## the same with few runs, in less than ten minutes
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.evidence --quick $(EVIDENCE_ARGS)
+
 ##@ Release
 .PHONY: lock
 lock: ## renew the three lock files from pyproject.toml and requirements/
@@ -86,7 +94,7 @@ distclean: clean ## clean, and remove both virtual environments and Label Studio
 .PHONY: help
 help: ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Environments. A stamp is newer than the lock file it was installed from, so a second run does nothing.
 # The development lock holds the runtime lock, so it satisfies `make run` too.

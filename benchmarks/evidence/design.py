@@ -11,7 +11,7 @@ from fdr_core.comparisons import Comparisons
 
 Floats = NDArray[np.float64]
 
-#: A design larger than this is not even tried.
+#: A matrix larger than this is not even tried.
 MOST_GIGABYTES = 6.0
 
 
@@ -53,11 +53,11 @@ def rotated(comparisons: Comparisons) -> tuple[Floats, Floats]:
     return X, y
 
 
-def require_memory(rows: int, columns: int) -> None:
-    """Refuse designs that would not fit."""
+def require_memory(rows: int, columns: int, what: str = "one dense design") -> None:
+    """Refuse matrices that would not fit."""
     gigabytes = 8e-9 * rows * columns
     if gigabytes > MOST_GIGABYTES:
-        raise CannotRun(f"memory: one dense design alone would take {gigabytes:.0f} GB")
+        raise CannotRun(f"memory: {what} alone would take {gigabytes:.0f} GB")
 
 
 def _independent(D: Floats) -> NDArray[np.int64]:

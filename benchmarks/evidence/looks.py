@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
 from typing import Any
 
@@ -78,5 +79,5 @@ def flicker(draws: int, runs: int, looks: int = 5) -> dict[str, Any]:
         for look in range(looks):
             part = whole.take(order[: int(len(whole) * (1.0 - 0.02 * (looks - 1 - look)))])
             lists.append(set(detect(part, q=Q, seed=look, draws=draws).flagged))
-        grown += [1.0 - jaccard(one, two) for one, two in zip(lists[:-1], lists[1:], strict=True)]
+        grown += [1.0 - jaccard(one, two) for one, two in itertools.pairwise(lists)]
     return {"runs": runs, "same": np.round(same, 4).tolist(), "grown": np.round(grown, 4).tolist()}

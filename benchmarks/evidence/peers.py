@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.evidence.dense_paper import dense_paper
-from benchmarks.evidence.design import dense, rotated
+from benchmarks.evidence.design import dense, require_memory, rotated
 from benchmarks.evidence.oracle import oracle
 from benchmarks.evidence.quality import CannotRun, Method, repeat
 from benchmarks.evidence.scenarios import SCENARIOS, Q, Scenario
@@ -74,6 +74,7 @@ def knockpy(comparisons: Comparisons, seed: int, k: int) -> list[Any]:
 
     Its own ``forward`` would centre the columns, which makes biases and scores inseparable; so it is handed knockoffs.
     """
+    require_memory(len(comparisons), len(comparisons), "the square orthogonal matrix that it builds")
     X, y = rotated(comparisons)
     from knockpy.knockoff_filter import KnockoffFilter
     from knockpy.knockoffs import FXSampler
@@ -92,7 +93,8 @@ def statsmodels_knockoff(comparisons: Comparisons, seed: int, k: int) -> list[An
 
     with _quiet():
         result = RegressionFDR(y, X, CorrelationEffects(), rng=seed)
-    return _labels(comparisons, (result.fdrp <= Q) & (result.stats > 0))
+    passing = result.stats[(result.fdrp <= Q) & (result.stats > 0)]  # its own threshold() knows the plain cut only
+    return _labels(comparisons, result.stats >= passing.min(initial=np.inf))
 
 
 def paper_dense(comparisons: Comparisons, seed: int, k: int) -> list[Any]:

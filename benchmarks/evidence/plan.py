@@ -58,7 +58,7 @@ FULL = Size(
     consensus_slow=8,
     seeds=20,
     speed_sizes=(150, 300, 600, 1_000, 10_000),
-    speed_limit=180,
+    speed_limit=240,
     real_draws=51,
 )
 QUICK = Size(

@@ -44,21 +44,21 @@ def read(name: str) -> Comparisons:
     return Comparisons.from_frame(frame[wanted])
 
 
-def worldcollege(draws: int) -> dict[str, Any]:
+def worldcollege(draws: int, singles: int = 20) -> dict[str, Any]:
     """The paper's set: its 36 annotators, by the paper's method and by default; single draws; rankings; figures."""
     comparisons = read("worldcollege")
     paper_36 = pd.read_csv(folder() / "worldcollege" / "paper_table8.csv")["annotator"].tolist()
     default = detect(comparisons, q=Q, seed=0)
     papers = detect(comparisons, q=Q, seed=0, method="paper", cut="knockoff", draws=draws, min_bias=0.0)
-    singles = [_single(comparisons, seed) for seed in range(20)]
+    alone = [_single(comparisons, seed) for seed in range(singles)]
     return {
         **summary(default),
         "jaccard": jaccard(set(default.flagged), set(detect(comparisons, q=Q, seed=1).flagged)),
         "paper_36": paper_36,
         "draws": draws,
         "paper_flagged": papers.flagged,
-        "single_sizes": [len(single) for single in singles],
-        "single_others": [len(single - set(paper_36)) for single in singles],
+        "single_sizes": [len(single) for single in alone],
+        "single_others": [len(single - set(paper_36)) for single in alone],
         "table": _table(paper_36, default, papers),
         "ratio": _ratio(paper_36, default),
         "ranking": _ranking(default),
@@ -141,6 +141,7 @@ def _ratio(paper_36: list[Any], default: Detection) -> list[dict[str, Any]]:
                 "paper": int((hit & is_paper).sum()),
                 "ours": int((hit & is_ours).sum()),
                 "few": int((hit & (n < 5)).sum()),
+                "accused": int((hit & ~is_ours & (n >= 5)).sum()),
                 "match": round(float(frame.loc[hit & ~is_ours & (n >= 5), "match_ratio"].mean()), 3),
             }
         )

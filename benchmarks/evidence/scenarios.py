@@ -60,9 +60,9 @@ class Scenario:
         return np.exp(generator(run).normal(size=n_annotators))
 
 
-def generator(run: int) -> Generator:
+def generator(run: int, *more: int) -> Generator:
     """Give the source of randomness of a data set."""
-    return np.random.default_rng([SEED, run])
+    return np.random.default_rng([SEED, run, *more])
 
 
 def _placed_team(place: str, *, rng: Generator) -> Simulated:
@@ -129,6 +129,7 @@ EXTRA = (
         steepness=3.0,
     ),
     Scenario("repeated-judges", "judges asked five times, nobody leans", repeated_judges, coins="shared"),
+    Scenario("null-300", "300 annotators, nobody leans", partial(small_team, 300, 0, 30, n_items=200), steepness=3.0),
     Scenario("three-answers", "100 people, three answers each, nobody leans", null_crowd, bias=0.4, steepness=3.0),
 )
 AUDITED = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.evidence.scenarios import Q
 from benchmarks.evidence import speed
+from benchmarks.evidence.scenarios import Q
 from fdr_core.comparisons import Comparisons
 from fdr_core.detection import detect
 from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
