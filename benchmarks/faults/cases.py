@@ -59,8 +59,8 @@ def kill_web(setting: Setting, outcome: Outcome) -> None:
     with rig_on(setting) as rig:
         for with_master in (False, True):
             master = rig.part("gunicorn")
-            begun = time.monotonic()
             rig.kill(*master.children(), *([master] if with_master else []))
+            begun = time.monotonic()
             outcome.healthy = max(outcome.healthy, rig.acknowledged_since(begun))
             time.sleep(1.0)
         rig.crowd.end()
@@ -85,8 +85,8 @@ def kill_everything(setting: Setting, outcome: Outcome) -> None:
     with rig_on(setting) as rig:
         for _ in range(3):
             rig.wait_until_running()
-            begun = time.monotonic()
             rig.kill_everything()
+            begun = time.monotonic()
             rig.service.start()
             outcome.healthy = max(outcome.healthy, rig.acknowledged_since(begun))
             time.sleep(1.0)
@@ -137,12 +137,17 @@ def torn_log(setting: Setting, outcome: Outcome) -> None:
     with rig_on(setting) as rig:
         rig.kill_everything()
         rig.crowd.end()
-        wal = rig.database_file.with_name("evenhand.db-wal")
-        frame = wal.read_bytes()[32 : 32 + 24 + 4096]
-        with wal.open("ab") as file:
-            file.write(frame[: len(frame) // 2] + random.Random(5).randbytes(1000))
+        _tear(rig)
         outcome.healthy = rig.service.start()
         rig.examine(outcome)
+
+
+def _tear(rig: Rig) -> None:
+    """Append half a frame and noise to SQLite's log, as a write that was cut off leaves them."""
+    wal = rig.database_file.with_name("evenhand.db-wal")
+    frame = wal.read_bytes()[32 : 32 + 24 + 4096]
+    with wal.open("ab") as file:
+        file.write(frame[: len(frame) // 2] + random.Random(5).randbytes(1000))
 
 
 def cut_log(setting: Setting, outcome: Outcome) -> None:
@@ -164,8 +169,9 @@ def label_studio_in(mood: str, delay: float = 0.0) -> Callable[[Setting, Outcome
         with rig_on(setting, reconcile_minutes=QUICK_PULL_MINUTES) as rig:
             rig.stand_in.delay = delay
             _worsen(rig, mood)
+            rig.crowd.add_tasks(10)
             rig.service.api("POST", f"/projects/{rig.project_id}/runs", {})
-            # Meanwhile answers come in that no event tells of: only the pull can bring them.
+            # Tasks and answers of which no event tells: only the pull can bring them.
             time.sleep(5.0)
             for _ in range(40):
                 rig.crowd.change()
@@ -273,6 +279,29 @@ def scrambled(setting: Setting, outcome: Outcome) -> None:
         rig.examine(outcome)
 
 
+def one_after_another(setting: Setting, outcome: Outcome) -> None:
+    """The short version: scrambled events, web and worker killed, then the database torn or killed, on one service."""
+    with rig_on(setting, draws=101) as rig:
+        rig.crowd.deliver = scrambler = Scrambler(rig.crowd, seed=3, window=20)
+        master = rig.part("gunicorn")
+        rig.kill(*master.children(), master)
+        begun = time.monotonic()
+        outcome.healthy = rig.acknowledged_since(begun)
+        rig.wait_until_running()
+        rig.kill(rig.part("worker"))
+        if rig.postgres is not None:
+            rig.postgres.kill()
+            rig.postgres.start()
+            rig.acknowledged_since(time.monotonic())
+        rig.crowd.end()
+        scrambler.flush()
+        if rig.postgres is None:
+            rig.kill_everything()
+            _tear(rig)
+            rig.service.start()
+        rig.examine(outcome)
+
+
 CASES = (
     Case("kill-web", "kill -9 of the web processes", kill_web),
     Case("kill-worker", "kill -9 of the worker in mid-run", kill_worker),
@@ -292,5 +321,6 @@ CASES = (
     Case("clock-back", "clock set 1 h back, worker dies in a run", clock_jumps(-HOUR)),
     Case("label-studio-clock", "Label Studio's clock set 1 h back", label_studio_clock),
     Case("scrambled-events", "events repeated and reordered", scrambled),
+    Case("one-after-another", "events scrambled, web, worker, database in turn", one_after_another),
     Case("real-label-studio", "real Label Studio cut off for 15 s", real.cut_off, ("sqlite",)),
 )

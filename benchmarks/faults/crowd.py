@@ -71,6 +71,13 @@ class Crowd:
         for _ in range(count):
             self._answer()
 
+    def add_tasks(self, count: int) -> None:
+        """More work, of which no event tells: the service has something to publish once it knows."""
+        with self._lock, self.stand_in.lock:
+            made = [self._new_task() for _ in range(count)]
+            self.tasks += made
+            self._open += [(task, person) for task in made for person in self.people]
+
     def begin(self, rate: float, threads: int = 4) -> None:
         """Work at a steady rate in the background."""
         self._stop.clear()
