@@ -150,8 +150,13 @@ class Store:
         return self.folder / f"{cell.name}.json"
 
 
+def tell(line: str) -> None:
+    """Print at once, so that a log can be followed."""
+    print(line, flush=True)
+
+
 def run_cells(
-    cells: list[Cell], store: Store, *, processes: int, minutes: float, say: Callable[[str], None] = print
+    cells: list[Cell], store: Store, *, processes: int, minutes: float, say: Callable[[str], None] = tell
 ) -> list[str]:
     """
     Compute what is not stored yet, the first cells first, in a pool; start none after the time is up.

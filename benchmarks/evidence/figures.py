@@ -94,7 +94,7 @@ def _path(evidence: Evidence, axes: Axes) -> bool:
             style: dict[str, Any] = {"colors": look.colour, "linestyles": look.line, "linewidths": 0.8 * look.width}
             axes.add_collection(LineCollection(lines, label=label, **style))
     axes.autoscale_view()
-    axes.set(xlabel="path", ylabel="bias: left above, right below")
+    axes.set(xscale="log", xlabel="path, log scale", ylabel="bias: left above, right below")
     axes.legend(frameon=False, loc="upper left")
     return True
 
