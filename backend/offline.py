@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from backend.terminal import printable
 from fdr_core import Comparisons, FdrCoreError, InputError
 from fdr_core.loaders import reading
 
@@ -23,6 +24,10 @@ class BadInput(click.ClickException):
     """Something the caller can put right; exit code 2."""
 
     exit_code = 2
+
+    def format_message(self) -> str:
+        """The message; names and values in it come from files."""
+        return printable(self.message)
 
 
 def exits_2_on_bad_input(command: Callable[P, R]) -> Callable[P, R]:

@@ -17,6 +17,7 @@ from fdr_core.item_keys import item_key
 from fdr_core.loaders import reading
 
 Record = Mapping[str, Any]
+LONGEST_LEAD_TIME = 1e9  # seconds; beyond it, it is no time somebody took
 COIN_FIELDS = ("evenhand_coin", "coin")
 _MIN_FIELDS = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"})
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("first", "second"), ("one", "two"), ("0", "1"))
@@ -90,7 +91,10 @@ def _tasks(source: str | Path | Sequence[Record] | Record, *, where: str) -> lis
     content: Any = source
     if isinstance(source, (str, Path)):
         with reading(source):
-            content = json.loads(Path(source).read_text(encoding="utf-8-sig"))
+            text = Path(source).read_text(encoding="utf-8-sig")
+            content = json.loads(text)
+            if "\\ud" in text or "\\uD" in text:  # halves of characters, which no table can hold
+                content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
     tasks = [content] if isinstance(content, Mapping) else content
     if not isinstance(tasks, Sequence) or isinstance(tasks, str):
         raise InputError(f"{where}found {type(content).__name__}; expected a list of tasks; export the project as JSON")
@@ -337,7 +341,7 @@ def _lead_time(value: Any) -> float:
     """Read seconds spent; unknown where it is no possible duration."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return np.nan
-    return float(value) if 0 <= value < np.inf else np.nan
+    return float(value) if 0 <= value <= LONGEST_LEAD_TIME else np.nan
 
 
 def _annotator(annotation: Record) -> object:

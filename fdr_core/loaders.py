@@ -1,5 +1,11 @@
 """Tables and files of answers: which column is which, and what is wrong with a file that cannot be read."""
 
+import codecs
+import csv
+import io
+import re
+import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +32,7 @@ _EXPECTED = (
 )
 _TEXT = frozenset({"annotator", "worker", "left", "right", "label", "choice", "coin", "task", "stratum"})
 _SEPARATORS = (",", ";", "\t")
+LONGEST_HEADER = 4_000_000
 
 
 def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: str = "") -> RawAnswers:
@@ -54,7 +61,9 @@ def read_csv(path: str | Path) -> RawAnswers:
     with reading(path):
         separator, names = csv_header(path)
         check_names(names, where=where)
-        read_frame(pd.DataFrame(columns=[name.strip() for name in names]), where=where)  # names first, then rows
+        shown = [name.strip() for name in names]
+        shown = [*shown[:20], *(name for name in shown[20:] if name in KNOWN)]
+        read_frame(pd.DataFrame(columns=shown), where=where)  # names first, then rows
         try:
             frame = _parse_csv(path, separator, names)
         except ValueError:
@@ -65,13 +74,13 @@ def read_csv(path: str | Path) -> RawAnswers:
 
 def _parse_csv(path: str | Path, separator: str, names: list[str], *, use_threads: bool = True) -> pd.DataFrame:
     """Parse the known columns; Arrow is strict about a row's number of fields, where pandas would shift the columns."""
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
-    table = csv.read_csv(
+    table = arrow_csv.read_csv(
         str(path),
-        read_options=csv.ReadOptions(use_threads=use_threads),
-        parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        convert_options=csv.ConvertOptions(
+        read_options=arrow_csv.ReadOptions(use_threads=use_threads),
+        parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
             include_columns=[name for name in names if name.strip() in KNOWN],
             column_types={name: "string" for name in names if name.strip() in _TEXT},
             null_values=[""],
@@ -106,8 +115,8 @@ def restore_integers(comparisons: "C") -> "C":
 
 def check_names(names: list[str], *, where: str = "") -> None:
     """Refuse a known column that occurs twice."""
-    stripped = [name.strip() for name in names]
-    doubled = sorted({name for name in stripped if stripped.count(name) > 1 and name in KNOWN})
+    counts = Counter(name.strip() for name in names)
+    doubled = sorted(name for name in KNOWN if counts[name] > 1)
     if doubled:
         raise InputError(f"{where}column {', '.join(doubled)} occurs more than once; rename or remove the others")
 
@@ -148,14 +157,28 @@ def _names(df: pd.DataFrame) -> str:
 
 
 def csv_header(path: str | Path) -> tuple[str, list[str]]:
-    """Read the first line and tell the separator; pandas alone would rename doubled columns silently."""
+    """Read the first line that is not empty and tell the separator."""
+    start = _csv_start(path)
     names: list[str] = []
     for separator in _SEPARATORS:
-        header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, encoding="utf-8-sig")
-        names = [str(name) for name in header.iloc[0]]
+        names = next((row for row in csv.reader(io.StringIO(start), delimiter=separator) if row), [])
         if len(names) > 1:
             return separator, names
+    if not names:
+        raise InputError(f"{path} is empty; {_EXPECTED}; check that the right file was given")
     return _SEPARATORS[0], names
+
+
+def _csv_start(path: str | Path) -> str:
+    """Read as much of a file, unpacked if its name says so, as a header may take."""
+    import pyarrow
+
+    with pyarrow.input_stream(str(path), compression="detect") as stream:
+        data: bytes = stream.read(LONGEST_HEADER + 1)
+    if len(data) > LONGEST_HEADER and not re.search(rb"[\r\n]", data):
+        raise InputError(f"{path}: the first line has more than {LONGEST_HEADER:,} bytes; {_EXPECTED}")
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    return decoder.decode(data, final=len(data) <= LONGEST_HEADER)
 
 
 def as_integers(labels: NDArray[np.object_]) -> NDArray[np.object_]:
@@ -168,10 +191,33 @@ def as_integers(labels: NDArray[np.object_]) -> NDArray[np.object_]:
     return np.array([*numbers, None], dtype=object)[:-1]
 
 
+# What Arrow, pandas and the JSON parser raise on content they cannot take; only their calls stand under `reading`.
+_PARSER_ERRORS = (
+    OSError,
+    ValueError,
+    EOFError,
+    RecursionError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    NotImplementedError,
+    MemoryError,
+    csv.Error,
+)
+
+
+def _refuse_devices(path: str | Path) -> None:
+    """Refuse what has no end or gives its content only once."""
+    mode = Path(path).stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path} is no regular file but a pipe or a device; save its content to a file first")
+
+
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
     """Turn what the file system and the parsers raise into InputError that names the file and the way out."""
     try:
+        _refuse_devices(path)
         yield
     except InputError:
         raise
@@ -185,7 +231,7 @@ def reading(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path} is not UTF-8 text ({error}); save it again with the encoding UTF-8") from error
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path} is empty; {_EXPECTED}; check that the right file was given") from error
-    except (OSError, ValueError, EOFError, RecursionError) as error:  # parser and Arrow errors are ValueErrors
+    except _PARSER_ERRORS as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "UTF8" in reason:
             raise InputError(f"{path} is not UTF-8 text ({reason}); save it again with the encoding UTF-8") from error

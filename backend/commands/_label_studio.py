@@ -15,12 +15,21 @@ from backend.label_studio import LabelStudioClient, client_from_settings
 from backend.label_studio_http import LabelStudioError
 from backend.settings import Settings
 from backend.store import Store, open_store
+from backend.terminal import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class BadInput(click.ClickException):
+class Failure(click.ClickException):
+    """Something went wrong; the message may quote what Label Studio sent."""
+
+    def format_message(self) -> str:
+        """The message as a terminal may show it."""
+        return printable(self.message)
+
+
+class BadInput(Failure):
     """The environment or the arguments are wrong."""
 
     exit_code = 2
@@ -64,6 +73,6 @@ def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
         except BackendError as error:
             message = f"{error}\n  What to do: {error.remedy}" if isinstance(error, LabelStudioError) else str(error)
             is_input = isinstance(error, ConfigurationError | SettingsError)
-            raise (BadInput(message) if is_input else click.ClickException(message)) from error
+            raise (BadInput(message) if is_input else Failure(message)) from error
 
     return wrapped

@@ -16,6 +16,7 @@ from backend.errors import BackendError
 from backend.offline import BadInput, exits_2_on_bad_input, progress_bar
 from backend.report import pseudonymised, render, report_of_data, write_report
 from backend.settings import Settings
+from backend.terminal import printable
 from fdr_core import detect
 
 MOST_ROWS = 15
@@ -142,7 +143,9 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         clicks = f"{row['left']}/{row['right']}/{row['ties']}"
         lean = f"{_number(row['bias'])} ({_number(row['bias_low'])} to {_number(row['bias_high'])})"
         share = f"{100 * row['draw_share']:.0f} %"
-        table.add_row(Text(str(row["annotator"])), str(row["comparisons"]), clicks, lean, share, row["verdict"])
+        table.add_row(
+            Text(printable(str(row["annotator"]))), str(row["comparisons"]), clicks, lean, share, row["verdict"]
+        )
     return table
 
 

@@ -10,6 +10,7 @@ from backend.commands._label_studio import open_service, says_what_is_wrong
 from backend.database import to_json
 from backend.files import write_private
 from backend.privacy import ErasureReport, erase_person, export_person, find_person
+from backend.terminal import printable
 
 
 def _label_studio(command: Any) -> Any:
@@ -56,7 +57,8 @@ def erase(person: str, yes: bool, url: str | None) -> None:
     with open_service() as service:
         found = find_person(service.store, person, url)
         document = export_person(service.store, found)
-        click.echo(f"Label Studio user {', '.join(sorted(found.ids))} ({', '.join(sorted(found.names)) or 'no name'}):")
+        names = printable(", ".join(sorted(found.names)) or "no name")
+        click.echo(f"Label Studio user {printable(', '.join(sorted(found.ids)))} ({names}):")
         for project in document["projects"]:
             counts = ((name, len(rows)) for name, rows in project.items() if isinstance(rows, list) and rows)
             click.echo(f"  project {project['id']}: " + ", ".join(f"{number} {name}" for name, number in counts))
@@ -83,7 +85,7 @@ def _print(report: ErasureReport) -> None:
     for project, tally in report.erased.items():
         click.echo(f"Erased in project {project}: " + ", ".join(f"{number} {name}" for name, number in tally.items()))
     for place in report.withdrawn:
-        click.echo(f"Withdrawn: {place}")
+        click.echo(f"Withdrawn: {printable(place)}")
     click.echo("The next run leaves this person out. To be done by hand:")
     for place in report.by_hand:
-        click.echo(f"  {place}")
+        click.echo(f"  {printable(place)}")

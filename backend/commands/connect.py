@@ -9,6 +9,7 @@ from backend.commands._label_studio import open_service, says_what_is_wrong
 from backend.config import ProjectConfig, parse_config
 from backend.connect import WHO_SEES_IT, connect_project
 from backend.reconcile import pull_project
+from backend.terminal import printable
 
 Command = Callable[..., Any]
 
@@ -43,7 +44,7 @@ def connect(project: int, pseudonyms: bool, yes: bool, **settings: str | None) -
     with open_service() as service:
         client = service.need_client()
         made = connect_project(service.store, client, service.settings, project, values)
-        click.echo(f"Connected project {project} ({made.project.title}) as project {made.project.id}.")
+        click.echo(f"Connected project {project} ({printable(made.project.title)}) as project {made.project.id}.")
         click.echo(f"  ML backend: {'added' if made.backend_was_new else 'up to date'}")
         click.echo(f"  webhook:    {'installed' if made.webhook_changed else 'up to date'}")
         report = pull_project(service.store, client, made.project, full=True)

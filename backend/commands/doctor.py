@@ -4,6 +4,7 @@ import click
 
 from backend.commands._label_studio import open_service, says_what_is_wrong
 from backend.doctor import examine
+from backend.terminal import printable
 
 
 @click.command("doctor")
@@ -14,7 +15,7 @@ def doctor() -> None:
         findings = examine(service.settings, service.store, service.client)
     for finding in findings:
         mark = click.style("ok  ", fg="green") if finding.ok else click.style("FAIL", fg="red", bold=True)
-        click.echo(f"{mark} {finding.check}: {finding.seen}")
+        click.echo(f"{mark} {finding.check}: {printable(finding.seen)}")
         if finding.fix:
             click.echo(f"       fix: {finding.fix}")
     failed = sum(not finding.ok for finding in findings)

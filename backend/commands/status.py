@@ -11,6 +11,7 @@ from backend.commands._label_studio import says_what_is_wrong
 from backend.settings import Settings
 from backend.status import overview
 from backend.store import open_store
+from backend.terminal import printable
 
 
 @click.command("status")
@@ -35,7 +36,9 @@ def _print(found: dict[str, Any]) -> None:
         click.echo("No projects yet: add this service as ML backend in Label Studio, or run `evenhand connect`.")
     for project in found["projects"]:
         counts = project["counts"]
-        click.echo(f"Project {project['id']}: {project['title']} (Label Studio project {project['ls_project_id']})")
+        click.echo(
+            f"Project {project['id']}: {printable(project['title'])} (Label Studio project {project['ls_project_id']})"
+        )
         click.echo(f"  judged answers {counts.get('judged', 0):,}, flagged annotators {project['flagged']}")
         click.echo(f"  last event {_when(project['last_event_at'])}, last pull {_when(project['last_pull_at'])}")
         click.echo(f"  last finished run {project['latest_run'] or 'none'} {_when(project['finished_at'])}")
@@ -43,7 +46,7 @@ def _print(found: dict[str, Any]) -> None:
     for row in found["events"]:
         click.echo(f"Events {row['kind']} {row['outcome']}: {row['count']:,}, last {_when(row['last_at'])}")
     for problem in found["problems"]:
-        click.secho(f"Problem: {problem['message']} ({problem['count']}x)", fg="yellow")
+        click.secho(f"Problem: {printable(problem['message'])} ({problem['count']}x)", fg="yellow")
         click.echo(f"  What to do: {problem['remedy']}")
 
 

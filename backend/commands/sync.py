@@ -5,6 +5,7 @@ import click
 from backend.commands._label_studio import Service, open_service, says_what_is_wrong
 from backend.domain import Kind, Project
 from backend.reconcile import pull_project
+from backend.terminal import printable
 
 KINDS: tuple[Kind, ...] = ("comparison", "alerts")
 
@@ -24,7 +25,7 @@ def sync(project: int | None, full: bool) -> None:
             report = pull_project(service.store, client, entry, full=full)
             kind = "full" if report.full else "incremental"
             click.echo(
-                f"project {entry.ls_project_id} ({entry.title}): {kind} pull of {report.tasks:,} tasks in "
+                f"project {entry.ls_project_id} ({printable(entry.title)}): {kind} pull of {report.tasks:,} tasks in "
                 f"{report.seconds:.1f} s; {report.added:,} added, {report.updated:,} changed, "
                 f"{report.revived:,} revived, {report.removed:,} removed, {report.decisions:,} decisions"
             )
