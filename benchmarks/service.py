@@ -90,7 +90,8 @@ class Service:
             connection.close()
 
     def api(self, method: str, path: str, body: dict | None = None) -> dict:
-        status, answer = self.call(method, f"/api/v1{path}", json.dumps(body).encode() if body is not None else None)
+        text = json.dumps(body).encode() if body is not None else None
+        status, answer = self.call(method, f"/api/v1{path}", text, timeout=30.0)
         if status >= 300:
             raise SystemExit(f"{method} {path} answered {status}: {answer[:300]!r}")
         return json.loads(answer)
