@@ -95,7 +95,7 @@ def _path(evidence: Evidence, axes: Axes) -> bool:
             axes.add_collection(LineCollection(lines, label=label, **style))
     axes.autoscale_view()
     axes.set(xscale="log", xlabel="path, log scale", ylabel="bias: left above, right below")
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     return True
 
 

@@ -34,6 +34,7 @@ def document(evidence: Evidence, drawn: list[str]) -> str:
         "# Results",
         *_opening(evidence),
         *_headline(evidence),
+        *sections_peers.in_short(evidence),
         *sections_paper.study(evidence),
         *sections_paper.worldcollege(evidence),
         *sections_paper.others(evidence),

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.evidence.markdown import NOT_RUN, figure, join, paragraph, rate_text, table
 from benchmarks.evidence.plan import AGREEMENT, SPEED_OURS, SPEED_PEERS
 from benchmarks.evidence.scenarios import AUDITED, EXTRA, LARGE, SMALL, Q
-from benchmarks.evidence.summary import Evidence
+from benchmarks.evidence.summary import Evidence, Rate
 from benchmarks.evidence.verdicts import PEERS, ROUTES, gap_rows, peers_ahead, speed_ratio
 
 NAMES = {
@@ -26,6 +26,42 @@ NAMES = {
 }
 FAST = ("evenhand", "one-draw", "paper", "binomial", "glm", "oracle")
 SLOW = ("knockpy", "statsmodels-knockoff", "paper-dense", "noisy-bt")
+
+
+#: The scenarios and methods of the short table, as they are called there.
+SHORT = {
+    "team-30": "30 annotators, 5 lean",
+    "team-12": "12 annotators, 2 lean",
+    "team-null": "12 annotators, nobody leans",
+    "H1": "300 annotators, 45 lean",
+    "H7": "300 annotators, 90 bots",
+    "unique-pairs": "unique pairs, one order for all",
+    "H8": "better item left in 80 % of tasks",
+}
+SHORT_METHODS = ("binomial", "glm", "paper", "evenhand", "oracle")
+
+
+def in_short(evidence: Evidence) -> list[str]:
+    """The comparison in one small table."""
+    rows = []
+    for scenario, label in SHORT.items():
+        rates = [evidence.rate(scenario, method) for method in SHORT_METHODS]
+        rows.append([label, *(_short(rate, with_power=scenario != "team-null") for rate in rates)])
+    return [
+        "## How it compares, in short",
+        paragraph(f"Share of false flags / share of the leaning found, at q = {Q}; bold: above q + 3 SE."),
+        table(("scenario", *(NAMES[method] for method in SHORT_METHODS)), rows),
+    ]
+
+
+def _short(rate: Rate | None, *, with_power: bool) -> str:
+    if rate is None:
+        return NOT_RUN
+    if rate.reason:
+        return "cannot judge"
+    values = [rate.fdr, rate.mean_power] if with_power else [rate.fdr]
+    texts = [f"{value:.2f}".removeprefix("0") if value >= 0.005 else "0" for value in values]
+    return " / ".join([texts[0] if rate.holds else f"**{texts[0]}**", *texts[1:]])
 
 
 def quality(evidence: Evidence) -> list[str]:

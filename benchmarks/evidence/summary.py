@@ -78,6 +78,16 @@ class Evidence:
             return None
         return Rate(np.array(result.get("fdp", [])), np.array(result.get("power", [])), result.get("reason", ""))
 
+    def study_rates(self, kind: str, method: str) -> dict[str, Rate]:
+        """Give the error rates in the cells of the paper's study, the true finds in the place of power."""
+        found = {}
+        for cell in self.tables["paper"]:
+            result = self.get(cell.name)
+            if result and cell.name.startswith(f"{kind}-") and result["methods"].get(method):
+                measured = result["methods"][method]
+                found[cell.name] = Rate(np.array(measured["fdp"]), np.array(measured["found"]))
+        return found
+
     def _load(self, cell: Cell) -> None:
         record = self._store.latest(cell)
         if record is None or record["parameters"] != dict(cell.parameters):
