@@ -11,9 +11,8 @@ from benchmarks.evidence.paper_tables import CLICKS, ERRORS
 from benchmarks.evidence.real_data import SETS
 from benchmarks.evidence.scenarios import Q
 from benchmarks.evidence.summary import Evidence
+from benchmarks.evidence.verdicts import PRINTED_FDR
 
-#: What is known of the paper's printed figures: the range of the actual FDR under T0 over the sixteen cells.
-PRINTED_FDR = (0.083, 0.143)
 COLUMNS = ("iss T0", "lbi T0", "lasso T0", "iss T1", "lbi T1", "lasso T1")
 HEAD = ("p1", "p2", *(name.upper() for name in COLUMNS), "flips, one draw", "Evenhand")
 
