@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,8 @@ def _annotator_rows(
 ) -> list[Mapping[str, Any]]:
     """The annotator table with live evidence and evidence in time."""
     timed_everybody = detection.annotators["comparisons"].sum() <= TIMED_ANSWERS
+    wanted = [row for row in detection.annotators.to_dict("records") if timed_everybody or row["draw_share"] > 0]
+    times = dict(store.answer_times(project.id, [str(row["annotator"]) for row in wanted]))
     table: list[Mapping[str, Any]] = []
     for stored in _rows(detection.annotators):
         row = {**stored, "annotator": str(stored["annotator"])}
@@ -131,28 +133,26 @@ def _annotator_rows(
         row["sup_e"] = process.sup_e
         row["warned"] = warned
         row["persistent"] = persists(flagged=bool(row["flagged"]), sup_e=process.sup_e, warned=warned)
-        if timed_everybody or row["draw_share"] > 0:
-            row.update(evidence_in_time(store.annotator_answers(project.id, row["annotator"])))
+        row.update(evidence_in_time(times.get(row["annotator"], [])))
         table.append(row)
     return table
 
 
-def evidence_in_time(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """First and last answer, median lead time and longest run for one side, of one annotator's stored rows."""
-    judged = sorted((row for row in answers if row["status"] == "answer"), key=lambda row: row["created_at"])
-    if not judged:
+def evidence_in_time(answers: Sequence[tuple[float, float | None, float | None]]) -> dict[str, Any]:
+    """First and last answer, median lead time and longest run for one side, of (time, lead time, outcome) in order."""
+    if not answers:
         return {}
-    leads = [row["lead_time"] for row in judged if row["lead_time"] is not None]
+    leads = [lead for _, lead, _ in answers if lead is not None]
     longest = length = 0
     last_side = 0.0
-    for row in judged:
-        side = float(np.sign(row["outcome"] or 0.0))
+    for _, _, outcome in answers:
+        side = float(np.sign(outcome or 0.0))
         length = length + 1 if side and side == last_side else int(bool(side))
         last_side = side
         longest = max(longest, length)
     return {
-        "first_seen": judged[0]["created_at"],
-        "last_seen": judged[-1]["created_at"],
+        "first_seen": answers[0][0],
+        "last_seen": answers[-1][0],
         "median_lead_time": float(np.median(leads)) if leads else None,
         "longest_run": longest,
     }

@@ -1,7 +1,13 @@
 """Advances the e-processes by first submissions, in order of arrival, and gives early warnings."""
 
 import math
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from backend.config import ProjectConfig
 from backend.domain import Change, LiveEvidence, Project
@@ -10,21 +16,51 @@ from fdr_core.live import Consensus, early_warnings
 from fdr_core.live import LiveEvidence as Process
 
 BATCH = 5_000
+#: Pairs that came in since the sorted ones were put in order; looking these up costs memory instead of time.
+MANY_FRESH = 100_000
 #: Beyond this many answers the curve of an annotator keeps every tenth point.
 DENSE_CURVE = 200
+
+
+class Met:
+    """Which (annotator, coin) pairs were met, as 64-bit hashes: 8 bytes each, where a set of pairs takes 200."""
+
+    def __init__(self) -> None:
+        self._old: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._fresh: set[int] = set()
+
+    def add_all(self, parts: Iterable[Sequence[Any]]) -> None:
+        """Note many pairs."""
+        hashed = [np.fromiter((hash(tuple(pair)) for pair in part), dtype=np.int64) for part in parts]
+        self._old = np.unique(np.concatenate([self._old, *hashed]))
+
+    def add(self, annotator: str, coin: str) -> bool:
+        """Note a pair; whether it is new."""
+        key = hash((annotator, coin))
+        place = int(np.searchsorted(self._old, key))
+        if key in self._fresh or (place < len(self._old) and self._old[place] == key):
+            return False
+        self._fresh.add(key)
+        if len(self._fresh) > MANY_FRESH:
+            self._old = np.union1d(self._old, np.fromiter(self._fresh, dtype=np.int64))
+            self._fresh = set()
+        return True
 
 
 class LiveDesk:
     """The live evidence of all projects; remembers which coins each annotator has met."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, max_projects: int = 100) -> None:
         self._store = store
-        self._met: dict[int, set[tuple[str, str]]] = {}
-        self._consensus: dict[int, tuple[int, Consensus]] = {}
+        self._max_projects = max_projects
+        self._met: OrderedDict[int, tuple[int, Met]] = OrderedDict()
+        self._consensus: OrderedDict[int, tuple[int, Consensus]] = OrderedDict()
 
     def use_consensus(self, project_id: int, seq: int, consensus: Consensus) -> None:
         """Let answers that arrived after `seq` be weighed against this run's consensus."""
+        self._consensus.pop(project_id, None)
         self._consensus[project_id] = (seq, consensus)
+        _trim(self._consensus, self._max_projects)
 
     def advance(self, project: Project, now: float) -> list[str]:
         """Count all new first submissions; return the annotators warned of for the first time."""
@@ -42,33 +78,31 @@ class LiveDesk:
             self._store.put_live(project.id, rows, from_seq=seq, to_seq=to_seq, curve=curve)
             warned.extend(sorted(fresh))
             seq = to_seq
+        self._met[project.id] = (seq, met)
+        _trim(self._met, self._max_projects)
         return warned
 
-    def _met_before(self, project_id: int, seq: int) -> set[tuple[str, str]]:
-        """Coins counted so far, read once after a start."""
-        if project_id not in self._met:
-            met: set[tuple[str, str]] = set()
-            at = 0
-            while at < seq and (changes := self._store.changes_since(project_id, at, limit=BATCH)):
-                met.update((c.annotator_id, c.coin) for c in changes if c.is_first and c.weight > 0 and c.seq <= seq)
-                at = changes[-1].seq
-            self._met[project_id] = met
-        return self._met[project_id]
+    def _met_before(self, project_id: int, seq: int) -> Met:
+        """Coins counted up to `seq`, by this worker or by others; put back only when they were counted for good."""
+        known, met = self._met.pop(project_id, (0, Met()))
+        if known > seq:
+            known, met = 0, Met()
+        if known < seq:
+            met.add_all(self._store.first_coins(project_id, known, seq))
+        return met
 
     def _count(
         self,
         project_id: int,
         changes: list[Change],
         evidence: dict[str, LiveEvidence],
-        met: set[tuple[str, str]],
+        met: Met,
     ) -> tuple[set[str], list[tuple[str, int, float, float]]]:
         touched: set[str] = set()
         curve: list[tuple[str, int, float, float]] = []
         for change in changes:
-            key = (change.annotator_id, change.coin)
-            if not change.is_first or change.weight < 0 or key in met:
+            if not change.is_first or change.weight < 0 or not met.add(change.annotator_id, change.coin):
                 continue
-            met.add(key)
             stored = evidence.get(change.annotator_id)
             process = Process.from_dict(stored.state) if stored else Process()
             process = process.update(change.outcome, self._probability_left(project_id, change))
@@ -91,6 +125,12 @@ class LiveDesk:
         if consensus is None or seq >= change.seq:
             return 0.5
         return consensus.probability_left(change.left_item, change.right_item, change.coin)
+
+
+def _trim(kept: "OrderedDict[int, Any]", most: int) -> None:
+    """Drop what was used longest ago."""
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
 def _warn(evidence: dict[str, LiveEvidence], q: float, now: float) -> set[str]:

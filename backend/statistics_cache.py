@@ -34,8 +34,7 @@ class StatisticsCache:
         coin_source = coin_source_of(project)
         current = self._current.pop(project.id, None)
         if current is None or current.coin_source != coin_source or current.seq < project.erased_seq:
-            answers = self._store.load_answers(project.id)
-            current = Current(rebuild(answers, coin_source), answers.seq, coin_source)
+            current = self._load(project, coin_source)
         while changes := self._store.changes_since(project.id, current.seq, limit=BATCH):
             for change in changes:
                 apply_change(current.statistics, change, coin_source)
@@ -44,6 +43,14 @@ class StatisticsCache:
         while len(self._current) > self._max_projects:
             self._current.popitem(last=False)
         return current
+
+    def _load(self, project: Project, coin_source: Literal["coin", "task"]) -> Current:
+        """Statistics from scratch, part by part: the answers of a large project never stand in memory as rows."""
+        statistics = SufficientStatistics()
+        with self._store.judged_answers(project.id) as (seq, parts):
+            for annotator, left, right, outcome, coin in parts:
+                statistics.add(Comparisons.from_arrays(annotator, left, right, outcome, **{coin_source: coin}))
+        return Current(statistics, seq, coin_source)
 
     def forget(self, project_id: int) -> None:
         """Drop a project; the next use loads it anew."""

@@ -80,11 +80,14 @@ class Runs:
         self._store, self._owner = store, owner
         self._cache = StatisticsCache(store)
         self._desk = LiveDesk(store)
+        # Projects where nothing is left to do, by what would have to change: a thousand of them cost one query.
+        self._settled: dict[int, tuple[int, int]] = {}
 
     def once(self) -> bool:
         """Do one round; return whether a run was carried out."""
         for project in self._store.list_projects():
-            self._watch(project)
+            if self._settled.get(project.id) != (project.seq, project.erased_seq):
+                self._watch(project)
         claimed = self._store.claim_run(self._owner, LEASE_SECONDS)
         if claimed is None:
             return False
@@ -94,15 +97,20 @@ class Runs:
     def _watch(self, project: Project) -> None:
         """Advance the live evidence and ask for a run when one is due."""
         now = self._store.clock()
+        is_counted = True
         if project.live_seq < project.seq:
-            with contextlib.suppress(ConflictError):  # another worker was faster
+            try:
                 self._desk.advance(project, now)
+            except ConflictError:  # another worker was faster
+                is_counted = False
         newest = self._store.latest_run(project.id, status=None)
         done = self._store.latest_run(project.id)
         if self._has_changed(project, done):
             seen = done.seq if done is not None and done.seq is not None else 0
             if run_is_due(project, newest, self._store.count_changes(project.id, seen), now):
                 self._store.request_run(project.id, "schedule")
+        elif is_counted:
+            self._settled[project.id] = (project.seq, project.erased_seq)
 
     def _has_changed(self, project: Project, done: Run | None) -> bool:
         """Whether what is judged changed since a run; other changes (tasks, skips) advance the sequence number too."""

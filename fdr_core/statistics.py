@@ -298,9 +298,12 @@ class SufficientStatistics:
     def sums(self) -> Sums:
         """The additive sums, brought up to date with all changes so far."""
         self._flush_single()
-        for chunk in self._chunks[self._folded :]:
-            self._sums = self._sums + sum_answers(chunk, len(self._items), len(self._annotators))
-        self._folded = len(self._chunks)
+        fresh = self._chunks[self._folded :]
+        if fresh:
+            # All at once: adding to matrices costs as much as they are large, whatever is added.
+            together = fresh[0] if len(fresh) == 1 else Answers.concatenate(fresh)
+            self._sums = self._sums + sum_answers(together, len(self._items), len(self._annotators))
+            self._folded = len(self._chunks)
         return self._sums
 
     def answers(self) -> Answers:

@@ -4,8 +4,9 @@ Projects    register_project, find_project, get_project, list_projects, set_conf
             add_task_fields, mark_deleted
 Pulls       begin_pull -> as_of; apply(Batch(..., as_of=as_of)); delete_missing(..., as_of=as_of);
             delete_missing_tasks(..., as_of=as_of); finish_pull; request_full_pull (project.full_pull_needed)
-Answers     apply(project_id, Batch) -> Applied; changes_since, count_changes, load_answers, annotator_answers,
-            comparison_rows, skips, get_tasks, list_tasks, iter_tasks, annotator_tasks, name_annotators,
+Answers     apply(project_id, Batch) -> Applied; changes_since, count_changes, load_answers, judged_answers,
+            answer_times, first_coins, annotator_answers, comparison_rows, skips, get_tasks, list_tasks, iter_tasks,
+            annotator_tasks, name_annotators,
             list_annotators, item_labels
 Runs        request_run, claim_run, progress_run, finish_run, fail_run, drop_run, get_run, latest_run, list_runs,
             queue_age, page_annotators, run_annotator, all_annotators, all_items, page_items, item_scores,

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
+from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, func, select, update
+from sqlalchemy import BindParameter, Connection, Select, Text, bindparam, cast, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from backend.config import ProjectConfig
@@ -26,6 +28,11 @@ _PROJECT = select(projects.c.seq, projects.c.config, projects.c.counts).where(pr
 _LOCKED_PROJECT = _PROJECT.with_for_update()
 _UPDATE_PROJECT = update(projects).where(projects.c.id == bindparam("key"))
 _INSERT_CHANGES = changes.insert()
+#: What statistics see of an answer; the coin is the task unless recorded, as `coin_label` has it.
+_COIN = func.coalesce(comparisons.c.coin, "task:" + cast(comparisons.c.task_id, Text))
+_JUDGED = [comparisons.c[name] for name in ("annotator_id", "left_item", "right_item", "outcome")] + [_COIN]
+LARGE_CHUNK = 50_000
+TIMED_AT_ONCE = 200
 
 
 class ComparisonStore(StoreBase):
@@ -115,6 +122,43 @@ class ComparisonStore(StoreBase):
             for row in _judged_rows(connection, project_id, policy):
                 _append(answers, row)
             return answers
+
+    @contextmanager
+    def judged_answers(self, project_id: int) -> Iterator[tuple[int, Iterator[Sequence[Sequence[Any]]]]]:
+        """The sequence number, and all judged answers up to it in parts of annotator, left, right, outcome, coin.
+
+        For statistics of large projects: memory holds one part at a time, and only what statistics need.
+        """
+        with self._read(snapshot=True) as connection:
+            project = _project_row(connection, project_id)
+            query = _judged(project_id, policy_of(project["config"]), _JUDGED).order_by(comparisons.c.annotation_id)
+            streaming = connection.execution_options(yield_per=LARGE_CHUNK).execute(query)
+            yield project["seq"], (list(zip(*part, strict=True)) for part in streaming.partitions())
+
+    def answer_times(self, project_id: int, annotator_ids: Collection[str]) -> Iterator[tuple[str, list[Any]]]:
+        """Of each of these annotators the answers, oldest first, as (created_at, lead_time, outcome)."""
+        columns = (comparisons.c.annotator_id, comparisons.c.created_at, comparisons.c.lead_time, comparisons.c.outcome)
+        query = select(*columns).where(
+            comparisons.c.project_id == project_id, ~comparisons.c.deleted, comparisons.c.status == "answer"
+        )
+        order = (comparisons.c.annotator_id, comparisons.c.created_at, comparisons.c.annotation_id)
+        for part in chunks(sorted(annotator_ids), TIMED_AT_ONCE):
+            with self._read() as connection:
+                rows = connection.execute(query.where(comparisons.c.annotator_id.in_(part)).order_by(*order)).all()
+            for annotator, own in groupby(rows, key=lambda row: row[0]):
+                yield annotator, [tuple(row)[1:] for row in own]
+
+    def first_coins(self, project_id: int, after: int, upto: int) -> Iterator[Sequence[Any]]:
+        """(annotator, coin) of every first submission with after < seq <= upto, in large parts."""
+        query = select(changes.c.annotator_id, changes.c.coin).where(
+            changes.c.project_id == project_id,
+            changes.c.seq > after,
+            changes.c.seq <= upto,
+            changes.c.is_first,
+            changes.c.weight > 0,
+        )
+        with self._read() as connection:
+            yield from connection.execution_options(yield_per=LARGE_CHUNK).execute(query).partitions()
 
     def annotator_answers(self, project_id: int, annotator_id: str, *, limit: int | None = None) -> list[Row]:
         """One annotator's live rows, oldest first, left-out ones included (with status and reason)."""
@@ -312,17 +356,19 @@ def _project_row(connection: Connection, project_id: int, *, lock: bool = False)
 
 def _judged_rows(connection: Connection, project_id: int, policy: Policy) -> Iterator[Any]:
     """Stream the judged rows in order of annotation id."""
-    statuses = counted_statuses(policy)
-    query = select(comparisons).where(
+    streaming = connection.execution_options(yield_per=CHUNK)
+    yield from streaming.execute(_judged(project_id, policy, [comparisons]).order_by(comparisons.c.annotation_id))
+
+
+def _judged(project_id: int, policy: Policy, columns: Sequence[Any]) -> Select[Any]:
+    """The query for the answers that count."""
+    query = select(*columns).where(
         comparisons.c.project_id == project_id,
         ~comparisons.c.deleted,
-        comparisons.c.status.in_(statuses),
+        comparisons.c.status.in_(counted_statuses(policy)),
         comparisons.c.outcome.is_not(None),
     )
-    if not policy.ground_truth:
-        query = query.where(~comparisons.c.ground_truth)
-    streaming = connection.execution_options(yield_per=CHUNK)
-    yield from streaming.execute(query.order_by(comparisons.c.annotation_id))
+    return query if policy.ground_truth else query.where(~comparisons.c.ground_truth)
 
 
 def _append(answers: Answers, row: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from backend.analyse import analyse, data_hash, evidence_in_time
 from backend.config import ProjectConfig
 from backend.domain import Batch, Comparison, Task
+from backend.errors import ConflictError
 from backend.live_evidence import LiveDesk
 from backend.statistics_cache import StatisticsCache, rebuild
 from backend.worker import Runs
@@ -218,9 +219,85 @@ def test_analyse_tells_the_audit_what_was_left_out(store, project):
 
 
 def test_evidence_in_time_of_known_answers():
-    def row(at, outcome, lead):
-        return {"status": "answer", "created_at": at, "outcome": outcome, "lead_time": lead}
-
-    answers = [row(3, 1.0, 2.0), row(1, 1.0, None), row(2, 0.0, 4.0), row(4, 1.0, 6.0), row(5, -1.0, 6.0)]
+    answers = [(1, None, 1.0), (2, 4.0, 0.0), (3, 2.0, 1.0), (4, 6.0, 1.0), (5, 6.0, -1.0)]
     assert evidence_in_time(answers) == {"first_seen": 1, "last_seen": 5, "median_lead_time": 5.0, "longest_run": 2}
     assert evidence_in_time([]) == {}
+
+
+def test_statistics_loaded_in_parts_equal_those_of_all_rows_at_once(store, project, monkeypatch):
+    rows, _ = crowd_rows()
+    rows = [replace(row, coin=f"coin {row.task_id}") if row.annotation_id % 3 else row for row in rows]
+    store.apply(project.id, Batch(comparisons=rows))
+    store.apply(project.id, Batch(deleted_annotations=[3, 40]))
+    monkeypatch.setattr("backend.store.comparisons.LARGE_CHUNK", 97)
+    loaded = StatisticsCache(store).catch_up(store.get_project(project.id))
+    expected = rebuild(store.load_answers(project.id), "task")
+    assert loaded.seq == store.get_project(project.id).seq
+    assert loaded.statistics == expected
+    assert loaded.statistics.annotators.tolist() == expected.annotators.tolist()
+    assert loaded.statistics.items.tolist() == expected.items.tolist()
+    assert np.array_equal(loaded.statistics.answers().coin, expected.answers().coin)
+
+
+def test_answer_times_are_given_by_annotator_in_order_of_time(store, project):
+    rows, _ = crowd_rows(n_answers=6)
+    backwards = [replace(row, created_at=2e9 - row.annotation_id, lead_time=float(row.annotation_id)) for row in rows]
+    store.apply(project.id, Batch(comparisons=[*backwards[:-1], replace(backwards[-1], status="skip", outcome=None)]))
+    wanted = sorted({row.annotator_id for row in rows})[:5]
+    found = dict(store.answer_times(project.id, wanted))
+    assert sorted(found) == wanted
+    for annotator, answers in found.items():
+        own = [row for row in backwards[:-1] if row.annotator_id == annotator]
+        assert answers == [(row.created_at, row.lead_time, row.outcome) for row in reversed(own)]
+
+
+def test_live_evidence_of_two_workers_in_turn_counts_each_coin_once(store, project):
+    """What one worker counted, the other must know: a second answer under the same coin is no new evidence."""
+    rows, _ = crowd_rows(n_answers=10)
+    first, second = LiveDesk(store), LiveDesk(store)
+    again = [replace(row, annotation_id=row.annotation_id + 10_000) for row in rows]
+    for desk, part in ((first, rows[:50]), (second, rows[50:]), (first, again), (second, again[:0])):
+        if part:
+            store.apply(project.id, Batch(comparisons=part))
+        desk.advance(store.get_project(project.id), 0.0)
+    _, evidence = store.get_live(project.id)
+    assert sum(row.answers for row in evidence.values()) == len(rows)
+
+
+def test_live_evidence_after_a_lost_race_counts_what_the_winner_left(store, project):
+    rows, _ = crowd_rows(n_answers=10)
+    store.apply(project.id, Batch(comparisons=rows))
+    loser, winner = LiveDesk(store), LiveDesk(store)
+    put, stale = store.put_live, store.get_project(project.id)
+
+    def overtaken(*arguments, **options):
+        store.put_live = put
+        seq, _ = store.get_live(project.id)
+        part = store.changes_since(project.id, seq, limit=40)
+        store.put_live(project.id, [], from_seq=seq, to_seq=part[-1].seq)
+        return put(*arguments, **options)
+
+    store.put_live = overtaken
+    with pytest.raises(ConflictError):
+        loser.advance(stale, 0.0)
+    loser.advance(store.get_project(project.id), 0.0)
+    winner.advance(store.get_project(project.id), 0.0)
+    _, evidence = store.get_live(project.id)
+    assert sum(row.answers for row in evidence.values()) == len(rows) - 40
+
+
+def test_worker_with_nothing_to_do_asks_once_for_all_projects(store, project, monkeypatch):
+    rows, _ = crowd_rows(n_answers=20)
+    store.apply(project.id, Batch(comparisons=rows))
+    store.request_run(project.id, "manual")
+    runs = Runs(store, "me")
+    assert runs.once()
+    runs.once()
+    looks = []
+    latest = store.latest_run
+    monkeypatch.setattr(store, "latest_run", lambda *a, **k: looks.append(a) or latest(*a, **k))
+    runs.once()
+    assert looks == []
+    store.apply(project.id, Batch(comparisons=[replace(rows[0], annotation_id=9_999)]))
+    runs.once()
+    assert looks

@@ -1,0 +1,266 @@
+"""How the service grows: ingest, catch-up, detection and storage at 10k to 10M comparisons in one project.
+
+python -m benchmarks.growth                       PostgreSQL (started here) and SQLite, up to 10M: most of an hour
+python -m benchmarks.growth --quick               up to 100k
+python -m benchmarks.growth --sizes 10000 1000000 --databases sqlite
+
+Large tables are filled by a bulk path, which the run at 10k first proves to leave the same state as ingest. Every
+case runs in a process of its own, so that its peak memory is its own. The last column is the exponent of a
+least-squares line through the logarithms: 0 does not grow, 1 grows as the number of comparisons does.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select, text
+
+from backend import ingest, protocol
+from backend.analyse import analyse
+from backend.database import migrate, open_engine
+from backend.domain import Batch, Comparison, Project, ProjectRef
+from backend.schema import annotators, changes, comparisons, projects, tasks
+from backend.settings import Settings
+from backend.statistics_cache import StatisticsCache
+from backend.store import Store
+from benchmarks.growth_fill import ANSWERS_PER_ANNOTATOR, ITEMS, Crowd, fill
+from benchmarks.service import LABEL_CONFIG, event
+
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+DATABASES = ("postgresql", "sqlite")
+EPOCH = 1_700_000_000
+EVENTS, BULK, NEWS = 200, 10_000, 10_000
+BATCH = 5_000
+MINUTES = 40
+FIGURES = {
+    "event_ms": "one event, webhook path (ms)",
+    "bulk_us": "one answer, pull path (µs)",
+    "load_s": "statistics from scratch (s)",
+    "catch_up_s": f"catch up with {NEWS:,} answers (s)",
+    "detect_s": "a run: audit, 21 draws, evidence (s)",
+    "bytes": "stored bytes per comparison",
+    "peak_mb": "peak memory of the worker (MB)",
+    "round_ms": "a worker's round with nothing to do (ms)",
+}
+
+
+def open_empty(url: str, clock: Callable[[], float] = time.time) -> tuple[Store, Project]:
+    engine = open_engine(url)
+    migrate(engine)
+    store = Store(engine, clock)
+    return store, store.register_project("", ProjectRef(1, EPOCH), title="growth", label_config=LABEL_CONFIG)
+
+
+def prove_same(urls: list[str], size: int = 10_000) -> None:
+    """Fill one database by ingest and one in bulk, and compare every row."""
+    states = []
+    for url, is_bulk in zip(urls, (False, True), strict=True):
+        store, project = open_empty(url, lambda: EPOCH + 1.0)
+        crowd = Crowd.of(size)
+        if is_bulk:
+            fill(store, project.id, crowd)
+        else:
+            store.apply(project.id, crowd.batch())
+        with store.engine.connect() as connection:
+            found = {
+                table.name: connection.execute(select(table).order_by(*table.primary_key)).all()
+                for table in (projects, tasks, comparisons, changes, annotators)
+            }
+        states.append(found)
+        store.close()
+    for name, rows in states[0].items():
+        assert rows == states[1][name], f"the bulk path writes other rows into {name}"
+
+
+def case(url: str, size: int) -> dict[str, float]:
+    """Fill, then measure everything at this size."""
+    store, project = open_empty(url)
+    begun = time.perf_counter()
+    fill(store, project.id, Crowd.of(size))
+    filled = time.perf_counter() - begun
+    settle(store)
+    figures = {"fill_s": filled, "bytes": stored_bytes(store, url) / size}
+    figures["event_ms"] = events(store, first=size + 1)
+    figures["bulk_us"] = bulk(store, project.id, first=size + 1_000_000)
+    cache = StatisticsCache(store)
+    figures["load_s"] = seconds(lambda: cache.catch_up(store.get_project(project.id)))
+    more(store, project.id, first=size + 2_000_000)
+    figures["catch_up_s"] = seconds(lambda: cache.catch_up(store.get_project(project.id)))
+    project = store.get_project(project.id)
+    current = cache.catch_up(project)
+    result: list[Any] = []
+    figures["detect_s"] = seconds(lambda: result.append(analyse(store, project, current, lambda *_: None)))
+    figures["flagged"] = result[0].summary["flagged"]
+    figures["annotators"] = result[0].summary["data"]["annotators"]
+    figures["parts"] = result[0].timings
+    figures["round_ms"] = idle_round(store, project, result[0])
+    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    store.close()
+    return figures
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def settle(store: Store) -> None:
+    """Let the database tidy up after the bulk load, as it would have in the months of real growth."""
+    if store.engine.dialect.name == "postgresql":
+        with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM ANALYZE"))
+            connection.execute(text("CHECKPOINT"))
+
+
+def stored_bytes(store: Store, url: str) -> float:
+    if store.engine.dialect.name != "postgresql":
+        path = url.removeprefix("sqlite:///")
+        return float(sum(Path(path + end).stat().st_size for end in ("", "-wal") if Path(path + end).exists()))
+    names = ("comparisons", "changes", "tasks", "annotators")
+    with store.engine.connect() as connection:
+        sizes = [connection.execute(text(f"SELECT pg_total_relation_size('{name}')")).scalar_one() for name in names]
+    return float(sum(sizes))
+
+
+def events(store: Store, first: int) -> float:
+    """Median milliseconds from a parsed body to a durable answer, one event at a time."""
+    settings = Settings.from_env({})
+    taken = []
+    for number in range(first, first + EVENTS):
+        body = json.loads(event(number, 1, 1 + number % 60))
+        taken.append(seconds(lambda body=body: ingest.handle_event(store, settings, protocol.read_event(body))))
+    return 1000 * float(np.median(taken))
+
+
+def rows(first: int, size: int) -> list[Comparison]:
+    crowd = Crowd.of(size, seed=2)
+    return [
+        Comparison(
+            first + i, first + i, f"{1000 + who}", f"item {left}", f"item {right}", None, None, y,
+            "answer", None, False, 3.0, EPOCH + 1.0, EPOCH + 1.0,
+        )
+        for i, (who, left, right, y) in enumerate(
+            zip(crowd.annotator.tolist(), crowd.left.tolist(), crowd.right.tolist(), crowd.outcome.tolist(), strict=True)
+        )
+    ]  # fmt: skip
+
+
+def bulk(store: Store, project_id: int, first: int) -> float:
+    """Microseconds per answer as a pull writes them."""
+    parts = rows(first, BULK)
+    took = seconds(
+        lambda: [store.apply(project_id, Batch(comparisons=parts[k : k + BATCH])) for k in range(0, BULK, BATCH)]
+    )
+    return 1e6 * took / BULK
+
+
+def more(store: Store, project_id: int, first: int) -> None:
+    store.apply(project_id, Batch(comparisons=rows(first, NEWS)))
+
+
+def idle_round(store: Store, project: Project, result: Any) -> float:
+    """Milliseconds of a worker's look at a project that was judged and did not change since."""
+    from backend.worker import Runs
+
+    with store.engine.begin() as connection:
+        seen = {"live_seq": projects.c.seq}
+        connection.execute(projects.update().where(projects.c.id == project.id).values(**seen))
+    run = store.request_run(project.id, "manual")
+    claimed = store.claim_run("growth", 60.0)
+    assert claimed is not None
+    store.finish_run(run.id, claimed[1], result)
+    runs = Runs(store, "growth")
+    runs.once()
+    return 1000 * float(np.median([seconds(runs.once) for _ in range(20)]))
+
+
+def measure(url: str, size: int) -> dict[str, float] | None:
+    """Run a case in a process of its own; None if it does not end in time."""
+    command = [sys.executable, "-m", "benchmarks.growth", "--case", url, str(size)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    if ended.returncode:
+        raise SystemExit(f"{size:,} comparisons failed: {ended.stderr[-2000:]}")
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+@contextlib.contextmanager
+def databases(kind: str, folder: Path) -> Iterator[Callable[[], str]]:
+    """A way to make fresh databases of one kind."""
+    if kind == "sqlite":
+        numbers = iter(range(1000))
+        yield lambda: f"sqlite:///{folder / f'{next(numbers)}.db'}"
+        return
+    from tests import components
+    from tests.postgres_server import running_postgres
+
+    programs = components.postgres()
+    if programs is None:
+        raise SystemExit("PostgreSQL's programs were not found; install postgresql, or use --databases sqlite")
+    with running_postgres(programs) as server:
+        yield server.new_database
+
+
+def exponent(sizes: list[int], values: list[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def table(kind: str, results: dict[int, dict[str, float]]) -> None:
+    sizes = sorted(results)
+    print(
+        f"\n{kind}: one project, {ITEMS} items, {ANSWERS_PER_ANNOTATOR:,} answers per annotator (at least 50 people)\n"
+    )
+    print(f"| | {' | '.join(f'{size:,}' for size in sizes)} | exponent |")
+    print(f"|---|{'---|' * (len(sizes) + 1)}")
+    for name, words in FIGURES.items():
+        values = [results[size][name] for size in sizes]
+        shown = " | ".join(f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values)
+        print(f"| {words} | {shown} | {exponent(sizes, values):.2f} |", flush=True)
+    for size in sizes:
+        parts = ", ".join(f"{name} {value:.1f}" for name, value in results[size]["parts"].items())
+        print(f"  {size:,}: filled in {results[size]['fill_s']:.0f} s, {results[size]['annotators']:,} annotators, "
+              f"{results[size]['flagged']} flagged; seconds: {parts}")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--databases", nargs="+", choices=DATABASES, default=list(DATABASES))
+    parser.add_argument("--case", nargs=2, metavar=("URL", "SIZE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        print(json.dumps(case(options.case[0], int(options.case[1]))))
+        return
+    sizes = [size for size in options.sizes if not options.quick or size <= 100_000]
+    print(f"{os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}, load average {os.getloadavg()[0]:.1f}")
+    for kind in options.databases:
+        with tempfile.TemporaryDirectory() as folder, databases(kind, Path(folder)) as fresh:
+            prove_same([fresh(), fresh()])
+            print(f"{kind}: at 10,000 the bulk path leaves the same rows as ingest", flush=True)
+            results = {}
+            for size in sizes:
+                found = measure(fresh(), size)
+                if found is None:
+                    print(f"{kind}: {size:,} left out: it did not end within {MINUTES} minutes")
+                    break
+                results[size] = found
+                print(f"{kind} {size:,}: {found}", file=sys.stderr, flush=True)
+            table(kind, results)
+
+
+if __name__ == "__main__":
+    main()
