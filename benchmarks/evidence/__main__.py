@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     size = plan.QUICK if options.quick else plan.FULL
     store = Store(Path(options.store or ROOT / ".cache" / "evidence") / size.name)
     tables = plan.cells(size)
-    wanted = [cell for table in (options.only or plan.TABLES) for cell in tables[table]]
+    wanted = plan.in_order([cell for table in (options.only or plan.TABLES) for cell in tables[table]])
     if options.peers_only:
         wanted = [cell for cell in wanted if not plan.depends_on_detection(cell)]
     missing = []

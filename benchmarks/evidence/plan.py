@@ -16,7 +16,7 @@ SPEED_PEERS = ("binomial", "glm", "statsmodels-glm", "noisy-bt", "knockpy", "sta
 SPEED_OURS = ("evenhand", "one-draw", "paper-draw")
 AGREEMENT = ("H1", "H2", "H7", "team-30")
 SHARES = (0.0, 0.1, 0.3)
-TABLES = ("paper", "real", "quality", "looks", "consensus", "seeds", "speed")
+TABLES = ("quality", "paper", "real", "seeds", "looks", "consensus", "speed")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ FULL = Size(
     paper_default=40,
     large=60,
     small=200,
-    slow={"noisy-bt": 4, "knockpy": 4, "paper-dense": 8, "statsmodels-knockoff": 20},
+    slow={"noisy-bt": 2, "knockpy": 3, "paper-dense": 5, "statsmodels-knockoff": 10},
     audited=20,
     agreement=3,
     looks={10: 40, 50: 20},
@@ -126,8 +126,8 @@ def _quality(size: Size) -> list[Cell]:
         runs = size.large if scenario in LARGE else size.small
         for method in (*OURS, *PEERS):
             few = size.slow.get(method, runs)
-            # a quick look leaves the slowest peers to the small teams
-            count = min(runs, few if scenario in LARGE else max(few, 1))
+            # small teams cost less; a quick look leaves the slowest peers to them
+            count = min(runs, few if scenario in LARGE else max(3 * few, 1))
             if count:
                 found.append(_quality_cell(method, scenario.name, count))
     for scenario in (*EXTRA, *AUDITED):
@@ -176,6 +176,15 @@ def _speed(size: Size) -> list[Cell]:
                 at = {"method": method, "m": m, "limit": size.speed_limit}
                 found.append(Cell(f"speed-{m}-{method}", f"{PACKAGE}.speed_{kind}:measure", at))
     return found
+
+
+def in_order(chosen: list[Cell]) -> list[Cell]:
+    """Slow peers and the largest sizes come last, so that a run that is cut short has what matters."""
+    return sorted(chosen, key=_is_slow)
+
+
+def _is_slow(cell: Cell) -> bool:
+    return cell.parameters.get("method") in FULL.slow or cell.parameters.get("m", 0) >= 1_000
 
 
 def depends_on_detection(cell: Cell) -> bool:
