@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.evidence.markdown import NOT_RUN, figure, join, paragraph, rate_text, table
-from benchmarks.evidence.plan import AGREEMENT, SPEED_OURS, SPEED_PEERS
+from benchmarks.evidence.plan import AGREEMENT, GAP, SPEED_OURS, SPEED_PEERS, full_runs
 from benchmarks.evidence.scenarios import AUDITED, EXTRA, LARGE, SMALL, Q
 from benchmarks.evidence.summary import Evidence, Rate
 from benchmarks.evidence.verdicts import PEERS, ROUTES, gap_rows, peers_ahead, speed_ratio
@@ -71,7 +71,7 @@ def quality(evidence: Evidence) -> list[str]:
         "## Peers on the same data",
         paragraph(
             f"Share of false flags ± SE / share of the leaning found ± SE, at q = {Q}; {size.large} data sets per large "
-            f"crowd (H1 to H10) and {size.small} per small team unless a cell says otherwise; bold: above q + 3 SE.",
+            f"crowd ({size.gap} in {join(GAP)}) and {size.small} per small team unless a cell says otherwise; bold: above q + 3 SE.",
             "Every method sees the same data sets.",
             "The oracle knows the true scores, the noise and the strength of the lean, and does not know who leans or to "
             "which side.",
@@ -88,7 +88,7 @@ def quality(evidence: Evidence) -> list[str]:
 def _quality_table(evidence: Evidence, methods: tuple[str, ...]) -> str:
     rows = []
     for scenario in (*LARGE, *SMALL):
-        full = evidence.size.large if scenario in LARGE else evidence.size.small
+        full = full_runs(evidence.size, scenario)
         has_power = scenario.name != "team-null"
         texts = [
             rate_text(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.evidence.plan import GAP
 from benchmarks.evidence.scenarios import AUDITED, EXTRA, LARGE, SMALL, Q
 from benchmarks.evidence.summary import Evidence, paired_difference
 
@@ -17,7 +18,6 @@ PRINTED_FDR = (0.083, 0.143)
 LEAST_FINDS = 49.75
 FIRST_RUN = Path(__file__).with_name("first_run.json")
 PEERS = ("binomial", "glm", "knockpy", "statsmodels-knockoff", "paper-dense", "paper")
-GAP = ("H1", "H2", "H3", "H6")
 SPEED_UP, SPEED_SIZE, AGREEMENT = 100.0, 600, 0.95
 
 
