@@ -282,7 +282,7 @@ def test_plan_gives_slow_peers_fewer_runs_and_every_cell_a_name_of_its_own():
     by_name = {cell.name: cell for table in plan.cells(plan.FULL).values() for cell in table}
     slow, fast = (by_name[f"quality-H1-{peer}"].parameters["runs"] for peer in ("knockpy", "binomial"))
     assert 0 < slow < fast
-    more = replace(plan.FULL, large=plan.FULL.large + 1)
+    more = replace(plan.FULL, gap=plan.FULL.gap + 1)
     again = {cell.name: cell for table in plan.cells(more).values() for cell in table}
     assert again["quality-H1-binomial"].key != by_name["quality-H1-binomial"].key
     assert again["quality-H1-knockpy"].key == by_name["quality-H1-knockpy"].key
