@@ -6,10 +6,12 @@ from typing import Any
 from prometheus_client import multiprocess
 
 from backend.settings import Settings
+from backend.web.server import wait_for_requests
 
 _settings = Settings.from_env(os.environ)
 
-worker_class = "gthread"
+worker_class = "backend.web.server.BoundedWorker"
+when_ready = wait_for_requests
 timeout = 60
 graceful_timeout = 20
 keepalive = 5

@@ -191,21 +191,6 @@ def as_integers(labels: NDArray[np.object_]) -> NDArray[np.object_]:
     return np.array([*numbers, None], dtype=object)[:-1]
 
 
-# What Arrow, pandas and the JSON parser raise on content they cannot take; only their calls stand under `reading`.
-_PARSER_ERRORS = (
-    OSError,
-    ValueError,
-    EOFError,
-    RecursionError,
-    LookupError,
-    TypeError,
-    ArithmeticError,
-    NotImplementedError,
-    MemoryError,
-    csv.Error,
-)
-
-
 def _refuse_devices(path: str | Path) -> None:
     """Refuse what has no end or gives its content only once."""
     mode = Path(path).stat().st_mode
@@ -231,7 +216,7 @@ def reading(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path} is not UTF-8 text ({error}); save it again with the encoding UTF-8") from error
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path} is empty; {_EXPECTED}; check that the right file was given") from error
-    except _PARSER_ERRORS as error:
+    except Exception as error:  # only parsers run under this, and what Arrow, pandas and JSON raise has no common root
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "UTF8" in reason:
             raise InputError(f"{path} is not UTF-8 text ({reason}); save it again with the encoding UTF-8") from error

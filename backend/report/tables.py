@@ -39,7 +39,8 @@ def cell(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return value
-    text = str(value)
+    # A lone carriage return is not quoted and would begin a new row, with a new first cell.
+    text = str(value).replace("\r", " ")
     return f"'{text}" if text.startswith(FORMULA_STARTS) or text.lstrip().startswith(FORMULA_STARTS) else text
 
 

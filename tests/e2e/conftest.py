@@ -15,12 +15,15 @@ from typing import Any, TypeVar
 import pytest
 import requests
 
-from backend.settings import Settings
+from backend.settings import TABLE, Settings
 from backend.store import Store, open_store
 from scripts.label_studio_server import LabelStudioServer, Person, free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 T = TypeVar("T")
+
+
+SECRETS = {setting.name for setting in TABLE if setting.secret}
 
 
 def wait_for(what: str, look: Callable[[], T], seconds: float = 30.0) -> T:
@@ -145,3 +148,6 @@ def evenhand(label_studio: LabelStudioServer, tmp_path: Path) -> Iterator[Evenha
         yield service
     finally:
         service.stop()
+    log = service.log()
+    leaked = [name for name, value in service.environ.items() if name in SECRETS and value and value in log]
+    assert leaked == [], "the service's log holds these secrets"
