@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.evidence import cells, oracle, plan, real_data, speed
-from benchmarks.evidence.cells import Cell, Store, closure, run_cells
+from benchmarks.evidence.cells import Cell, Progress, Store, closure, run_cells
 from benchmarks.evidence.consensus import peers as consensus_of_peers
 from benchmarks.evidence.consensus_ours import ours as consensus_of_ours
 from benchmarks.evidence.dense_paper import knockoff_columns, select_plus
@@ -61,8 +61,8 @@ def rates(fdp, power, **more):
 def test_run_cells_a_second_time_computes_only_what_is_new(tmp_path):
     store, said = Store(tmp_path), []
     options = {"processes": 1, "minutes": 1, "say": said.append}
-    assert run_cells([dictionary("one", x=1)], store, **options) == []
-    assert run_cells([dictionary("one", x=1), dictionary("two", x=2)], store, **options) == []
+    run_cells([dictionary("one", x=1)], store, **options)
+    assert run_cells([dictionary("one", x=1), dictionary("two", x=2)], store, **options) == Progress([], [])
     assert "2 cells, 1 stored, 1 to compute" in said
     assert store.read(dictionary("two", x=2))["result"] == {"x": 2}
     assert store.read(dictionary("one", x=3)) is None
@@ -70,9 +70,13 @@ def test_run_cells_a_second_time_computes_only_what_is_new(tmp_path):
 
 def test_run_cells_with_a_failing_cell_and_no_time_left_names_what_is_missing(tmp_path, capsys):
     failing = Cell("failing", "builtins:open", {"file": str(tmp_path / "absent")})
-    assert run_cells([failing], Store(tmp_path), processes=1, minutes=1, say=lambda _: None) == ["failing"]
+    assert run_cells([failing], Store(tmp_path), processes=1, minutes=1, say=lambda _: None) == Progress(
+        ["failing"], []
+    )
     assert "absent" in capsys.readouterr().err
-    assert run_cells([dictionary("late")], Store(tmp_path), processes=1, minutes=0, say=lambda _: None) == ["late"]
+    assert run_cells([dictionary("late")], Store(tmp_path), processes=1, minutes=0, say=lambda _: None) == Progress(
+        [], ["late"]
+    )
 
 
 def test_closure_of_peers_leaves_the_detection_out_and_ours_has_it():

@@ -24,18 +24,21 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = plan.in_order([cell for table in (options.only or plan.TABLES) for cell in tables[table]])
     if options.peers_only:
         wanted = [cell for cell in wanted if not plan.depends_on_detection(cell)]
-    missing = []
+    failed = []
     if not options.render:
         minutes = options.minutes or size.minutes
-        missing = run_cells(wanted, store, processes=options.processes, minutes=minutes)
-        if missing:
-            print(f"{len(missing)} cells are missing: {', '.join(missing)}; run the same command again to resume")
+        left = run_cells(wanted, store, processes=options.processes, minutes=minutes)
+        failed = left.failed
+        if left.unreached:
+            print(f"time is up, {len(left.unreached)} cells are left; run the same command again to go on")
+        if failed:
+            print(f"ended in an error: {', '.join(failed)}; the messages are above")
     if options.peers_only:
         return 0
     from benchmarks.evidence.render import write
 
     print(f"wrote {write(store, size, Path(options.out or ROOT / 'docs'))}")
-    return 1 if missing else 0
+    return 1 if failed else 0
 
 
 def _options(tables: tuple[str, ...], arguments: list[str] | None) -> argparse.Namespace:

@@ -150,6 +150,14 @@ class Store:
         return self.folder / f"{cell.name}.json"
 
 
+@dataclass(frozen=True)
+class Progress:
+    """What a run left open: cells that ended in an error, and cells that the time did not reach."""
+
+    failed: list[str]
+    unreached: list[str]
+
+
 def tell(line: str) -> None:
     """Print at once, so that a log can be followed."""
     print(line, flush=True)
@@ -157,17 +165,17 @@ def tell(line: str) -> None:
 
 def run_cells(
     cells: list[Cell], store: Store, *, processes: int, minutes: float, say: Callable[[str], None] = tell
-) -> list[str]:
+) -> Progress:
     """
     Compute what is not stored yet, the first cells first, in a pool; start none after the time is up.
 
     Returns
     -------
-    The names of cells that are still missing.
+    The names of cells that ended in an error, and of those that were not reached.
     """
     waiting = [cell for cell in cells if store.read(cell) is None]
     say(f"{len(cells)} cells, {len(cells) - len(waiting)} stored, {len(waiting)} to compute")
-    missing = {cell.name for cell in waiting}
+    failed: list[str] = []
     deadline = time.monotonic() + 60 * minutes
     running: dict[Future[float], Cell] = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
@@ -181,12 +189,12 @@ def run_cells(
                 cell = running.pop(future)
                 left = len(waiting) + len(running)
                 if error := future.exception():
+                    failed.append(cell.name)
                     say(f"{cell.name}: failed: {error} ({left} left)")
                     traceback.print_exception(error, file=sys.stderr)
                 else:
-                    missing.discard(cell.name)
                     say(f"{cell.name}: {future.result():.1f} s ({left} left)")
-    return sorted(missing)
+    return Progress(failed, [cell.name for cell in waiting])
 
 
 def _compute_and_store(cell: Cell, store: Store) -> float:
