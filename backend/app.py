@@ -19,7 +19,7 @@ from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.web import api_v1, auth, errors, metrics, ml_api
 from backend.web.context import KEY, Services
-from backend.web.gate import Gate
+from backend.web.refusals import Refusals
 
 __all__ = ["create_app"]
 
@@ -54,7 +54,7 @@ def create_app(settings: Settings, store: Store | None = None) -> Flask:
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     events = Combiner(partial(ingest.handle_events, store, settings))
-    app.extensions[KEY] = Services(settings, store, events)
+    app.extensions[KEY] = Services(settings, store, events, Refusals())
     app.before_request(_begin)
     metrics.init_app(app, store)
     auth.init_app(app)
@@ -65,8 +65,6 @@ def create_app(settings: Settings, store: Store | None = None) -> Flask:
             importlib.import_module(name).init_app(app)
     app.register_blueprint(api_v1.bp)
     app.after_request(_end)
-    report = partial(store.count_event, ingest.OTHER, "refused")
-    app.wsgi_app = Gate(app.wsgi_app, settings.max_waiting, report)  # type: ignore[method-assign]
     return app
 
 

@@ -52,9 +52,7 @@ def web_command(settings: Settings) -> list[str]:
         *(sys.executable, "-m", "gunicorn", "backend._wsgi:app"),
         *("--config", "python:backend.gunicorn_settings"),
         *("--bind", f"{host}:{settings.port}"),
-        *("--workers", str(settings.workers)),
-        # Events that wait for their turn hold a thread; the others stay free for people, and for refusing.
-        *("--threads", str(settings.threads + settings.max_waiting)),
+        *("--workers", str(settings.workers), "--threads", str(settings.threads)),
     ]
 
 

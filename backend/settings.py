@@ -74,7 +74,7 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         "EVENHAND_MAX_WAITING",
         "64",
-        "Events under way at once per web process; more are refused with 503, and the next pull brings them.",
+        "Requests under way per web process beyond which events are refused with 503; the next pull brings them.",
     ),
     Setting("EVENHAND_MAX_BODY_MB", "10", "Largest request body accepted, in megabytes."),
 )

@@ -10,6 +10,7 @@ from backend.json_values import parse_json
 from backend.protocol import Event
 from backend.settings import Settings
 from backend.store import Store
+from backend.web.refusals import Refusals
 
 KEY = "evenhand"
 
@@ -21,6 +22,7 @@ class Services:
     settings: Settings
     store: Store
     events: Combiner[Event, dict[str, Any]]
+    refusals: Refusals
 
 
 def get_services() -> Services:

@@ -55,7 +55,10 @@ def webhook() -> Response:
     except RequestError:
         get_store().count_event(ingest.OTHER, "rejected")
         raise
-    return jsonify(get_services().events.submit(event))
+    services = get_services()
+    taken = services.events.submit(event)
+    services.refusals.store(services.store)
+    return jsonify(taken)
 
 
 @bp.route("/versions", methods=["GET", "POST"])
