@@ -46,8 +46,10 @@ FIGURES = {
     "event_ms": "one event, webhook path (ms)",
     "bulk_us": "one answer, pull path (µs)",
     "load_s": "statistics from scratch (s)",
+    "load_cpu_s": "… the worker's own CPU time (s)",
     "catch_up_s": f"catch up with {NEWS:,} answers (s)",
     "detect_s": "a run: audit, 21 draws, evidence (s)",
+    "detect_cpu_s": "… the worker's own CPU time (s)",
     "bytes": "stored bytes per comparison",
     "peak_mb": "peak memory of the worker (MB)",
     "round_ms": "a worker's round with nothing to do (ms)",
@@ -93,13 +95,17 @@ def case(url: str, size: int) -> dict[str, float]:
     figures["event_ms"] = events(store, first=size + 1)
     figures["bulk_us"] = bulk(store, project.id, first=size + 1_000_000)
     cache = StatisticsCache(store)
+    begun = time.process_time()
     figures["load_s"] = seconds(lambda: cache.catch_up(store.get_project(project.id)))
+    figures["load_cpu_s"] = time.process_time() - begun
     more(store, project.id, first=size + 2_000_000)
     figures["catch_up_s"] = seconds(lambda: cache.catch_up(store.get_project(project.id)))
     project = store.get_project(project.id)
     current = cache.catch_up(project)
     result: list[Any] = []
+    begun = time.process_time()
     figures["detect_s"] = seconds(lambda: result.append(analyse(store, project, current, lambda *_: None)))
+    figures["detect_cpu_s"] = time.process_time() - begun
     figures["flagged"] = result[0].summary["flagged"]
     figures["annotators"] = result[0].summary["data"]["annotators"]
     figures["parts"] = result[0].timings
