@@ -136,9 +136,9 @@ class Store:
         path = self._file(cell)
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
-    def write(self, cell: Cell, result: Any, seconds: float) -> None:
-        """Store a result; the file appears whole or not at all."""
-        record = {"cell": cell.name, "key": cell.key, "parameters": dict(cell.parameters)}
+    def write(self, cell: Cell, result: Any, seconds: float, key: str | None = None) -> None:
+        """Store a result, under the key that the cell had when the code was loaded; the file appears whole or not at all."""
+        record = {"cell": cell.name, "key": key or cell.key, "parameters": dict(cell.parameters)}
         record |= {"seconds": round(seconds, 2), "date": time.strftime("%Y-%m-%d"), "result": result}
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._file(cell)
@@ -176,13 +176,14 @@ def run_cells(
     waiting = [cell for cell in cells if store.read(cell) is None]
     say(f"{len(cells)} cells, {len(cells) - len(waiting)} stored, {len(waiting)} to compute")
     failed: list[str] = []
+    keys = {cell.name: cell.key for cell in waiting}  # of the code as it is now, whatever is edited meanwhile
     deadline = time.monotonic() + 60 * minutes
     running: dict[Future[float], Cell] = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
         while waiting or running:
             while waiting and len(running) < processes and time.monotonic() < deadline:
                 cell = waiting.pop(0)
-                running[pool.submit(_compute_and_store, cell, store)] = cell
+                running[pool.submit(_compute_and_store, cell, store, keys[cell.name])] = cell
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -197,13 +198,14 @@ def run_cells(
     return Progress(failed, [cell.name for cell in waiting])
 
 
-def _compute_and_store(cell: Cell, store: Store) -> float:
-    if record := store.read(cell):  # another run was here meanwhile
+def _compute_and_store(cell: Cell, store: Store, key: str) -> float:
+    record = store.latest(cell)
+    if record and record["key"] == key:  # another run was here meanwhile
         return float(record["seconds"])
     begun = time.perf_counter()
     result = cell.compute()
     seconds = time.perf_counter() - begun
-    store.write(cell, result, seconds)
+    store.write(cell, result, seconds, key)
     return seconds
 
 
