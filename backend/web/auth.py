@@ -183,8 +183,7 @@ def _session_user() -> User | None:
 
 def _is_local_request() -> bool:
     """Whether the request comes from this machine, under a local name (a foreign name would be DNS rebinding)."""
-    host = urlsplit(f"//{request.host}").hostname or ""
-    return is_loopback(request.remote_addr or "") and is_loopback(host)
+    return is_loopback(request.remote_addr or "") and is_loopback(_host_of(f"//{request.host}")[1])
 
 
 def _refuse_other_sites() -> None:
@@ -193,9 +192,18 @@ def _refuse_other_sites() -> None:
         return
     origin = request.headers.get("Origin")
     allowed = {request.host, urlsplit(get_settings().public_url).netloc}
-    is_foreign = origin is not None and urlsplit(origin).netloc not in allowed
+    is_foreign = origin is not None and _host_of(origin)[0] not in allowed
     if is_foreign or request.headers.get("Sec-Fetch-Site") == "cross-site":
         raise ForbiddenError("this change was asked for by a page of another site; use the dashboard itself")
+
+
+def _host_of(address: str) -> tuple[str, str]:
+    """Host with port, and host alone, of what a header says; a name nobody has where it is no address."""
+    try:
+        parts = urlsplit(address)
+        return parts.netloc, parts.hostname or ""
+    except ValueError:
+        return "invalid", "invalid"
 
 
 def _require_csrf(user: User, level: Level) -> None:

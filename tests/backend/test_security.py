@@ -172,6 +172,16 @@ def test_login_leads_to_pages_of_ours_only(client: FlaskClient, target: str) -> 
     assert answer.location == "/ui/"
 
 
+@pytest.mark.parametrize("bad", ["[", "[::1", "http://[", "a\u2100b", "x" * 5000, "]", "%"])
+def test_headers_that_are_no_addresses_are_refused_and_not_an_error(sqlite_store: Store, bad: str) -> None:
+    client = create_app(Settings(), sqlite_store).test_client()
+    for name in ("Host", "Origin", "Referer"):
+        sent = {name: bad.encode().decode("latin-1")}
+        assert client.get("/api/v1/projects", headers=sent).status_code in (200, 400, 401)
+        assert client.post("/webhook", json={}, headers=sent).status_code in (400, 401, 403)
+    assert client.get("/ui/login", query_string={"next": f"//{bad}"}, headers=HTML).location == "/ui/"
+
+
 def test_foreign_host_name_appears_in_no_answer(client: FlaskClient) -> None:
     for path in ("/", "/ui/", "/ui/projects/1", "/api/v1/openapi.json"):
         answer = client.get(path, headers={**HTML, "Host": "evil.example", "X-Forwarded-Host": "evil.example"})
