@@ -5,8 +5,10 @@ python -m benchmarks.growth --quick               up to 100k
 python -m benchmarks.growth --sizes 10000 1000000 --databases sqlite
 
 Large tables are filled by a bulk path, which the run at 10k first proves to leave the same state as ingest. Every
-case runs in a process of its own, so that its peak memory is its own. The last column is the exponent of a
-least-squares line through the logarithms: 0 does not grow, 1 grows as the number of comparisons does.
+case runs in a process of its own, so that its peak memory is its own. Times are given twice: elapsed, which depends on
+what else the machine does, and in brackets the CPU time of service and database together. The last column is the
+exponent of a least-squares line through the logarithms (of the CPU times): 0 does not grow, 1 grows as the number of
+comparisons does.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from sqlalchemy import select, text
 
 from backend import ingest, protocol
@@ -33,27 +36,51 @@ from backend.schema import annotators, changes, comparisons, projects, tasks
 from backend.settings import Settings
 from backend.statistics_cache import StatisticsCache
 from backend.store import Store
+from backend.worker import Runs
 from benchmarks.growth_fill import ANSWERS_PER_ANNOTATOR, ITEMS, Crowd, fill
 from benchmarks.service import LABEL_CONFIG, event
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 DATABASES = ("postgresql", "sqlite")
 EPOCH = 1_700_000_000
-EVENTS, BULK, NEWS = 200, 10_000, 10_000
+EVENTS, BULK, NEWS, ROUNDS = 200, 10_000, 10_000, 50
 BATCH = 5_000
 MINUTES = 40
-FIGURES = {
+TIMED = {
     "event_ms": "one event, webhook path (ms)",
     "bulk_us": "one answer, pull path (µs)",
     "load_s": "statistics from scratch (s)",
-    "load_cpu_s": "… the worker's own CPU time (s)",
     "catch_up_s": f"catch up with {NEWS:,} answers (s)",
     "detect_s": "a run: audit, 21 draws, evidence (s)",
-    "detect_cpu_s": "… the worker's own CPU time (s)",
-    "bytes": "stored bytes per comparison",
-    "peak_mb": "peak memory of the worker (MB)",
     "round_ms": "a worker's round with nothing to do (ms)",
 }
+SIZED = {"bytes": "stored bytes per comparison", "peak_mb": "peak memory of the worker (MB)"}
+
+
+class Meter:
+    """Elapsed time, and the CPU time that this process and the database server spent meanwhile."""
+
+    def __init__(self, store: Store) -> None:
+        self._server: list[psutil.Process] = []
+        if store.engine.dialect.name == "postgresql":
+            with store.engine.connect() as connection:
+                pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            postmaster = psutil.Process(pid).parent()
+            self._server = [postmaster, *postmaster.children()] if postmaster else []
+
+    def of(self, work: Callable[[], Any], per: float = 1.0) -> tuple[float, float]:
+        """Elapsed and CPU seconds of a piece of work, divided by `per`."""
+        begun, spent = time.perf_counter(), self._cpu()
+        work()
+        return (time.perf_counter() - begun) / per, (self._cpu() - spent) / per
+
+    def _cpu(self) -> float:
+        total = time.process_time()
+        for process in self._server:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                used = process.cpu_times()
+                total += used.user + used.system
+        return total
 
 
 def open_empty(url: str, clock: Callable[[], float] = time.time) -> tuple[Store, Project]:
@@ -84,41 +111,35 @@ def prove_same(urls: list[str], size: int = 10_000) -> None:
         assert rows == states[1][name], f"the bulk path writes other rows into {name}"
 
 
-def case(url: str, size: int) -> dict[str, float]:
+def case(url: str, size: int) -> dict[str, Any]:
     """Fill, then measure everything at this size."""
     store, project = open_empty(url)
     begun = time.perf_counter()
     fill(store, project.id, Crowd.of(size))
-    filled = time.perf_counter() - begun
+    figures: dict[str, Any] = {"fill_s": time.perf_counter() - begun}
     settle(store)
-    figures = {"fill_s": filled, "bytes": stored_bytes(store, url) / size}
-    figures["event_ms"] = events(store, first=size + 1)
-    figures["bulk_us"] = bulk(store, project.id, first=size + 1_000_000)
+    figures["bytes"] = stored_bytes(store, url) / size
+    meter = Meter(store)
+    figures["event_ms"] = meter.of(lambda: events(store, first=size + 1), EVENTS / 1e3)
+    news = rows(size + 1_000_000, BULK)
+    parts = [Batch(comparisons=news[k : k + BATCH]) for k in range(0, BULK, BATCH)]
+    figures["bulk_us"] = meter.of(lambda: [store.apply(project.id, part) for part in parts], BULK / 1e6)
     cache = StatisticsCache(store)
-    begun = time.process_time()
-    figures["load_s"] = seconds(lambda: cache.catch_up(store.get_project(project.id)))
-    figures["load_cpu_s"] = time.process_time() - begun
-    more(store, project.id, first=size + 2_000_000)
-    figures["catch_up_s"] = seconds(lambda: cache.catch_up(store.get_project(project.id)))
+    figures["load_s"] = meter.of(lambda: cache.catch_up(store.get_project(project.id)))
+    store.apply(project.id, Batch(comparisons=rows(size + 2_000_000, NEWS)))
+    figures["catch_up_s"] = meter.of(lambda: cache.catch_up(store.get_project(project.id)))
     project = store.get_project(project.id)
     current = cache.catch_up(project)
     result: list[Any] = []
-    begun = time.process_time()
-    figures["detect_s"] = seconds(lambda: result.append(analyse(store, project, current, lambda *_: None)))
-    figures["detect_cpu_s"] = time.process_time() - begun
+    figures["detect_s"] = meter.of(lambda: result.append(analyse(store, project, current, lambda *_: None)))
     figures["flagged"] = result[0].summary["flagged"]
     figures["annotators"] = result[0].summary["data"]["annotators"]
     figures["parts"] = result[0].timings
-    figures["round_ms"] = idle_round(store, project, result[0])
+    runs = settled_worker(store, project, result[0])
+    figures["round_ms"] = meter.of(lambda: [runs.once() for _ in range(ROUNDS)], ROUNDS / 1e3)
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     store.close()
     return figures
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
 
 
 def settle(store: Store) -> None:
@@ -139,14 +160,11 @@ def stored_bytes(store: Store, url: str) -> float:
     return float(sum(sizes))
 
 
-def events(store: Store, first: int) -> float:
-    """Median milliseconds from a parsed body to a durable answer, one event at a time."""
+def events(store: Store, first: int) -> None:
+    """Events one at a time, each from its parsed body to a durable answer."""
     settings = Settings.from_env({})
-    taken = []
     for number in range(first, first + EVENTS):
-        body = json.loads(event(number, 1, 1 + number % 60))
-        taken.append(seconds(lambda body=body: ingest.handle_event(store, settings, protocol.read_event(body))))
-    return 1000 * float(np.median(taken))
+        ingest.handle_event(store, settings, protocol.read_event(json.loads(event(number, 1, 1 + number % 60))))
 
 
 def rows(first: int, size: int) -> list[Comparison]:
@@ -162,23 +180,8 @@ def rows(first: int, size: int) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def bulk(store: Store, project_id: int, first: int) -> float:
-    """Microseconds per answer as a pull writes them."""
-    parts = rows(first, BULK)
-    took = seconds(
-        lambda: [store.apply(project_id, Batch(comparisons=parts[k : k + BATCH])) for k in range(0, BULK, BATCH)]
-    )
-    return 1e6 * took / BULK
-
-
-def more(store: Store, project_id: int, first: int) -> None:
-    store.apply(project_id, Batch(comparisons=rows(first, NEWS)))
-
-
-def idle_round(store: Store, project: Project, result: Any) -> float:
-    """Milliseconds of a worker's look at a project that was judged and did not change since."""
-    from backend.worker import Runs
-
+def settled_worker(store: Store, project: Project, result: Any) -> Runs:
+    """A worker that has looked at a project which was judged and did not change since."""
     with store.engine.begin() as connection:
         seen = {"live_seq": projects.c.seq}
         connection.execute(projects.update().where(projects.c.id == project.id).values(**seen))
@@ -188,10 +191,10 @@ def idle_round(store: Store, project: Project, result: Any) -> float:
     store.finish_run(run.id, claimed[1], result)
     runs = Runs(store, "growth")
     runs.once()
-    return 1000 * float(np.median([seconds(runs.once) for _ in range(20)]))
+    return runs
 
 
-def measure(url: str, size: int) -> dict[str, float] | None:
+def measure(url: str, size: int) -> dict[str, Any] | None:
     """Run a case in a process of its own; None if it does not end in time."""
     command = [sys.executable, "-m", "benchmarks.growth", "--case", url, str(size)]
     try:
@@ -224,17 +227,23 @@ def exponent(sizes: list[int], values: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def table(kind: str, results: dict[int, dict[str, float]]) -> None:
+def shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def table(kind: str, results: dict[int, dict[str, Any]]) -> None:
+    """One row per figure: elapsed (CPU of service and database), and the exponent of the latter."""
     sizes = sorted(results)
     print(
         f"\n{kind}: one project, {ITEMS} items, {ANSWERS_PER_ANNOTATOR:,} answers per annotator (at least 50 people)\n"
     )
-    print(f"| | {' | '.join(f'{size:,}' for size in sizes)} | exponent |")
+    print(f"| elapsed (CPU) | {' | '.join(f'{size:,}' for size in sizes)} | exponent |")
     print(f"|---|{'---|' * (len(sizes) + 1)}")
-    for name, words in FIGURES.items():
+    for name, words in {**TIMED, **SIZED}.items():
         values = [results[size][name] for size in sizes]
-        shown = " | ".join(f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values)
-        print(f"| {words} | {shown} | {exponent(sizes, values):.2f} |", flush=True)
+        cells = [f"{shown(v[0])} ({shown(v[1])})" if name in TIMED else shown(v) for v in values]
+        fitted = exponent(sizes, [v[1] if name in TIMED else v for v in values]) if len(sizes) > 1 else float("nan")
+        print(f"| {words} | {' | '.join(cells)} | {fitted:.2f} |", flush=True)
     for size in sizes:
         parts = ", ".join(f"{name} {value:.1f}" for name, value in results[size]["parts"].items())
         print(f"  {size:,}: filled in {results[size]['fill_s']:.0f} s, {results[size]['annotators']:,} annotators, "
