@@ -38,17 +38,22 @@ SOAK_PEOPLE = 40
 SAMPLE_SECONDS = 5.0
 WINDOW_SECONDS = 180.0
 GROWTH = 0.05
+COLUMNS = (
+    *("offered/s", "events", "acknowledged", "refused 503", "else"),
+    *("median ms", "p99 ms", "refusal p99 ms", "client lag p99 ms", "web MB"),
+)
 
 
 @dataclass
 class Tally:
-    """What became of the events of one step; latencies count from the moment an event was due."""
+    """What became of the events of one step; `lag` is how late the clients themselves were, no fault of the service."""
 
     taken: list[int] = field(default_factory=list)
     latency: list[float] = field(default_factory=list)
     refusal: list[float] = field(default_factory=list)
     other: Counter[str] = field(default_factory=Counter)
     sent: int = 0
+    lag: list[float] = field(default_factory=list)
 
 
 async def _post(port: int, body: bytes) -> tuple[int, bool]:
@@ -65,12 +70,14 @@ async def _post(port: int, body: bytes) -> tuple[int, bool]:
 
 
 async def _event(port: int, number: int, body: bytes, due: float, tally: Tally) -> None:
+    begun = time.perf_counter()
+    tally.lag.append(begun - due)
     try:
         status, says_when = await asyncio.wait_for(_post(port, body), PATIENCE_SECONDS)
     except (OSError, TimeoutError) as error:
         tally.other[type(error).__name__] += 1
         return
-    spent = time.perf_counter() - due
+    spent = time.perf_counter() - begun
     if status == 200:
         tally.taken.append(number)
         tally.latency.append(spent)
@@ -153,10 +160,7 @@ def load(folder: Path, seconds: float) -> bool:
     try:
         project_id = register(service, 1)
         fill(service, project_id, 1_000, 200, 100_000)
-        print(
-            "| offered/s | events | acknowledged | refused 503 | else | median ms | p99 ms | refusal p99 ms | web MB |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|", flush=True)
+        print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
         acknowledged: set[int] = set()
         clean, first = True, 1
         with repeated(lambda: service.api("POST", f"/projects/{project_id}/runs", {}), 2.0):
@@ -177,11 +181,14 @@ def load(folder: Path, seconds: float) -> bool:
 def _line(rate: float, tally: Tally, web: float) -> str:
     ms = np.array(tally.latency or [np.nan]) * 1000
     refusal = f"{np.quantile(tally.refusal, 0.99) * 1000:.0f}" if tally.refusal else ""
+    lag = f"{np.quantile(tally.lag, 0.99) * 1000:.0f}"
     other = ", ".join(f"{count} {what}" for what, count in tally.other.items()) or "0"
     cells = (f"{rate:.0f}", tally.sent, len(tally.taken), len(tally.refusal), other)
     return (
         "| "
-        + " | ".join(map(str, (*cells, f"{np.median(ms):.0f}", f"{np.quantile(ms, 0.99):.0f}", refusal, f"{web:.0f}")))
+        + " | ".join(
+            map(str, (*cells, f"{np.median(ms):.0f}", f"{np.quantile(ms, 0.99):.0f}", refusal, lag, f"{web:.0f}"))
+        )
         + " |"
     )
 

@@ -2,147 +2,91 @@
 
 from __future__ import annotations
 
-import threading
+import json
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
-from flask import Flask
 
 from backend.app import create_app
-from backend.combine import Combiner
 from backend.errors import SettingsError, StoreError
-from backend.serve import web_command
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.web.context import KEY
-from backend.web.gate import Gate
+from backend.web.refusals import Refusals
+from backend.web.server import is_event, refuse
 from tests.backend.test_serve import running
-
-Answer = tuple[str, dict[str, str], bytes]
-
-
-class SlowApp:
-    """Answers when told to, and knows how many wait in it."""
-
-    def __init__(self) -> None:
-        self.go_on = threading.Event()
-        self.inside = threading.Semaphore(0)
-
-    def __call__(self, environ: Any, start_response: Any) -> list[bytes]:
-        self.inside.release()
-        assert self.go_on.wait(20)
-        start_response("200 OK", [])
-        return [b"taken"]
-
-
-def call(gate: Gate, path: str = "/webhook") -> Answer:
-    seen: list[Any] = []
-    body = b"".join(gate({"PATH_INFO": path}, lambda status, headers, *_: seen.extend((status, dict(headers)))))
-    return seen[0], seen[1], body
 
 
 @pytest.fixture
-def slow() -> Iterator[SlowApp]:
-    app = SlowApp()
-    yield app
-    app.go_on.set()
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A server's and a client's end of a connection."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.settimeout(10)
+    with ours, theirs:
+        yield ours, theirs
 
 
-def fill_up(gate: Gate, slow: SlowApp, count: int, pool: ThreadPoolExecutor) -> list[Any]:
-    waiting = [pool.submit(call, gate) for _ in range(count)]
-    for _ in range(count):
-        assert slow.inside.acquire(timeout=20)
-    return waiting
+def test_event_is_told_from_other_requests_without_taking_its_bytes(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    assert not is_event(ours)  # nothing has arrived yet
+    theirs.sendall(b"POST /webhook HTTP/1.1\r\n")
+    assert is_event(ours)
+    assert ours.recv(100) == b"POST /webhook HTTP/1.1\r\n"
+    theirs.sendall(b"GET /health HTTP/1.1\r\n")
+    assert not is_event(ours)
 
 
-def test_gate_that_is_full_refuses_events_with_retry_after_and_lets_others_pass(slow: SlowApp) -> None:
-    gate = Gate(slow, 3, lambda count: None)
-    with ThreadPoolExecutor(4) as pool:
-        waiting = fill_up(gate, slow, 3, pool)
-        status, headers, body = call(gate)
-        assert status.startswith("503")
-        assert headers["Retry-After"] == "1"
-        assert b'"code": "overloaded"' in body
-        assert int(headers["Content-Length"]) == len(body)
-        page = pool.submit(call, gate, "/health")
-        assert slow.inside.acquire(timeout=20)
-        slow.go_on.set()
-        assert page.result(20)[0] == "200 OK"
-        assert [each.result(20)[2] for each in waiting] == [b"taken"] * 3
-    assert call(gate)[0] == "200 OK"
+def test_refusal_is_a_whole_answer_that_says_when_to_come_back(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    theirs.sendall(b"POST /webhook HTTP/1.1\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000)
+    refuse(ours)
+    ours.close()
+    answer = HTTPResponse(theirs)
+    answer.begin()
+    assert answer.status == 503
+    assert answer.headers["Retry-After"] == "1"
+    assert json.loads(answer.read())["error"]["code"] == "overloaded"
 
 
-def test_gate_gives_the_place_back_when_the_app_fails() -> None:
-    def failing(environ: Any, start_response: Any) -> list[bytes]:
-        raise ValueError("broken")
-
-    gate = Gate(failing, 1, lambda count: None)
-    for _ in range(3):
-        with pytest.raises(ValueError, match="broken"):
-            call(gate)
+def test_refusing_a_client_that_left_is_harmless(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    theirs.close()
+    refuse(ours)
 
 
-def test_gate_reports_refusals_with_a_later_event_and_keeps_those_it_could_not_store(slow: SlowApp) -> None:
-    reports: list[int] = []
-
-    def report(count: int) -> None:
-        reports.append(count)
-        if len(reports) == 1:
-            raise StoreError("away")
-
-    gate = Gate(slow, 1, report)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = fill_up(gate, slow, 1, pool)
-        assert [call(gate)[0][:3] for _ in range(5)] == ["503"] * 5
-        assert reports == []
-        slow.go_on.set()
-        waiting[0].result(20)
-    gate._reported_at = float("-inf")
-    call(gate)
-    assert reports == [5, 5]
-    gate._reported_at = float("-inf")
-    call(gate)
-    assert reports == [5, 5]
-
-
-def test_webhook_of_a_full_service_is_refused_and_counted_while_health_answers(
+def test_refusals_are_stored_with_a_later_event_and_shown_as_metric(
     sqlite_store: Store, payload: Callable[[str], Any]
 ) -> None:
-    app: Flask = create_app(Settings(max_waiting=1), sqlite_store)
-    services = app.extensions[KEY]
-    inside, go_on = threading.Event(), threading.Event()
-
-    def apply(events: Any) -> list[dict[str, Any]]:
-        inside.set()
-        assert go_on.wait(20)
-        return [{"ok": True} for _ in events]
-
-    app.extensions[KEY] = replace(services, events=Combiner(apply))
-    event = payload("req_webhook_ANNOTATION_CREATED")
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(lambda: app.test_client().post("/webhook", json=event).status_code)
-        assert inside.wait(20)
-        refused = app.test_client().post("/webhook", json=event)
-        assert refused.status_code == 503
-        assert refused.headers["Retry-After"] == "1"
-        assert refused.get_json()["error"]["code"] == "overloaded"
-        assert app.test_client().get("/health").status_code == 200
-        go_on.set()
-        assert first.result(20) == 200
+    app = create_app(Settings(), sqlite_store)
+    for _ in range(3):
+        app.extensions[KEY].refusals.add()
+    assert app.test_client().post("/webhook", json=payload("req_webhook_ANNOTATION_CREATED")).status_code == 200
+    app.extensions[KEY].refusals.add()
+    assert app.test_client().post("/webhook", json=payload("req_webhook_ANNOTATION_UPDATED")).status_code == 200
     counted = {(row["kind"], row["outcome"]): row["count"] for row in sqlite_store.event_counts()}
-    assert counted["OTHER", "refused"] == 1
+    assert counted["OTHER", "refused"] == 3  # the fourth waits for its second
     metrics = app.test_client().get("/metrics").get_data(as_text=True)
-    assert 'evenhand_events_total{kind="OTHER",outcome="refused"} 1.0' in metrics
+    assert 'evenhand_events_total{kind="OTHER",outcome="refused"} 3.0' in metrics
 
 
-def test_web_server_has_more_threads_than_events_under_way() -> None:
-    command = web_command(Settings(threads=5, max_waiting=7))
-    assert command[command.index("--threads") + 1] == "12"
+def test_refusals_that_cannot_be_stored_are_kept(sqlite_store: Store) -> None:
+    class Away:
+        def count_event(self, *_: object) -> None:
+            raise StoreError("away")
+
+    refusals = Refusals()
+    refusals.add()
+    refusals.store(Away())  # type: ignore[arg-type]
+    refusals._stored_at = float("-inf")
+    refusals.store(sqlite_store)
+    assert [row["count"] for row in sqlite_store.event_counts()] == [1]
 
 
 @pytest.mark.parametrize("value", ["0", "1.5", "many"])
