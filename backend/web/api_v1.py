@@ -261,6 +261,25 @@ for _name, _type, _summary in (
     )
 
 
+# Served by `backend.web.ml_api` and `backend.web.metrics`: what Label Studio and monitoring call.
+_PROJECT_REF = {"type": ["string", "integer", "object"]}
+for _method, _rule, _summary, _body in (
+    ("get", "/health", "Alive; needs no credentials", None),
+    ("post", "/setup", "Label Studio connects a project", {"project": _PROJECT_REF, "schema": {"type": "string"}}),
+    ("post", "/predict", "Label Studio asks for the consensus", {"tasks": {"type": "array", "items": OBJECT}}),
+    ("post", "/webhook", "Label Studio reports an event", {"action": {"type": "string"}, "project": OBJECT}),
+    ("get", "/versions", "Versions of the latest runs", None),
+):
+    operations.declare(
+        _method,
+        _rule,
+        _summary,
+        body={"type": "object", "required": list(_body), "properties": _body} if _body else None,
+        answer=OBJECT,
+    )
+operations.declare("get", "/metrics", "Counters and timings for Prometheus", content_type="text/plain")
+
+
 def project_to_api(found: Project) -> dict[str, Any]:
     """A project as the API shows it."""
     store = get_store()

@@ -15,6 +15,7 @@ ID = f"int(min=1,max={BIGGEST})"
 Schema = Mapping[str, Any]
 View = TypeVar("View", bound=Callable[..., Any])
 OBJECT: Schema = {"type": "object"}
+TEXT: Schema = {"type": "string"}
 ERROR: Schema = {
     "type": "object",
     "required": ["ok", "error"],
@@ -162,10 +163,19 @@ class Operations:
 
         return register
 
-    def declare(self, method: str, rule: str, summary: str, *, content_type: str) -> None:
+    def declare(
+        self,
+        method: str,
+        rule: str,
+        summary: str,
+        *,
+        content_type: str = "application/json",
+        body: Schema | None = None,
+        answer: Schema = TEXT,
+    ) -> None:
         """Describe a route that another blueprint serves."""
         endpoint = re.sub(r"\W+", "_", rule.rsplit("/", 1)[-1])
-        self.table.append(Operation(method, rule, summary, (), None, {"type": "string"}, content_type, endpoint))
+        self.table.append(Operation(method, rule, summary, (), body, answer, content_type, endpoint))
 
     def describe(self, version: str) -> dict[str, Any]:
         """The whole description."""

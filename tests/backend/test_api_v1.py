@@ -47,10 +47,13 @@ def test_openapi_describes_exactly_the_routes_there_are(client: FlaskClient) -> 
     served = {
         (method.lower(), re.sub(r"<[^>]*>", "{}", rule.rule))
         for rule in client.application.url_map.iter_rules()
-        if rule.rule.startswith("/api/")
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
-    assert described == served
+    assert described <= served
+    assert {route for route in served if route[1].startswith("/api/")} == {
+        route for route in described if route[1].startswith("/api/")
+    }
+    assert {"/health", "/setup", "/predict", "/webhook", "/metrics", "/versions"} <= {path for _, path in described}
 
 
 def test_openapi_names_every_path_parameter(client: FlaskClient) -> None:
