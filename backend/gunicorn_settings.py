@@ -12,6 +12,8 @@ _settings = Settings.from_env(os.environ)
 
 worker_class = "backend.web.server.BoundedWorker"
 when_ready = wait_for_requests
+# Connections the kernel keeps for us: more would only be answered after their clients gave up.
+backlog = 256
 timeout = 60
 graceful_timeout = 20
 keepalive = 5

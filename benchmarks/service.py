@@ -61,7 +61,11 @@ class Service:
         begun = time.perf_counter()
         command = [sys.executable, "-m", "backend.cli", "serve"]
         self.process = psutil.Popen(command, env=self.environment, stdout=self.log, stderr=self.log)
-        self.wait_healthy()
+        try:
+            self.wait_healthy()
+        except BaseException:
+            self.stop()
+            raise
         return time.perf_counter() - begun
 
     def wait_healthy(self, limit: float = 60.0) -> float:
