@@ -34,8 +34,8 @@ THREADS = 4
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     folder = tmp_path_factory.mktemp("live")
     variables = {
-        **SECRETS, "BASIC_AUTH_USER": "lead", "LOG_LEVEL": "DEBUG", "THREADS": str(THREADS), "EVENHAND_MAX_BODY_MB": "0.1",
-        "LABEL_STUDIO_URL": "http://127.0.0.1:9", "EVENHAND_ALERT_WEBHOOK_URL": "http://127.0.0.1:9/hook",
+        **SECRETS, "BASIC_AUTH_USER": "lead", "LOG_LEVEL": "DEBUG", "THREADS": str(THREADS),
+        "EVENHAND_MAX_BODY_MB": "0.1", "LABEL_STUDIO_URL": "http://127.0.0.1:9", "EVENHAND_ALERT_WEBHOOK_URL": "http://127.0.0.1:9/hook",
     }  # fmt: skip
     with running(folder, **variables) as (_, url):
         yield url, folder
