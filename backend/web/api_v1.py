@@ -263,13 +263,14 @@ for _name, _type, _summary in (
 
 # Served by `backend.web.ml_api` and `backend.web.metrics`: what Label Studio and monitoring call.
 _PROJECT_REF = {"type": ["string", "integer", "object"]}
-for _method, _rule, _summary, _body in (
+_OTHERS: tuple[tuple[str, str, str, dict[str, Any] | None], ...] = (
     ("get", "/health", "Alive; needs no credentials", None),
     ("post", "/setup", "Label Studio connects a project", {"project": _PROJECT_REF, "schema": {"type": "string"}}),
     ("post", "/predict", "Label Studio asks for the consensus", {"tasks": {"type": "array", "items": OBJECT}}),
     ("post", "/webhook", "Label Studio reports an event", {"action": {"type": "string"}, "project": OBJECT}),
     ("get", "/versions", "Versions of the latest runs", None),
-):
+)
+for _method, _rule, _summary, _body in _OTHERS:
     operations.declare(
         _method,
         _rule,

@@ -9,6 +9,7 @@ from gunicorn.workers.gthread import ThreadWorker
 
 SILENCE_SECONDS = 10.0  # between two pieces
 REQUEST_SECONDS = 60.0  # for one request, headers and body together
+ANSWER_SECONDS = 300.0  # a large report may take a while over a thin line
 
 
 class HurriedSocket(socket.socket):
@@ -35,6 +36,15 @@ class HurriedSocket(socket.socket):
             return super().recv(bufsize, flags)
         except TimeoutError as error:
             raise ConnectionResetError(errno.ECONNRESET, "the client fell silent") from error
+
+    def sendall(self, data: Any, flags: int = 0, /) -> None:
+        """Send an answer within a limit of its own: Python counts the whole of it, not the pause between pieces."""
+        former = self.gettimeout()
+        self.settimeout(ANSWER_SECONDS if former else former)
+        try:
+            super().sendall(data, flags)
+        finally:
+            self.settimeout(former)
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
