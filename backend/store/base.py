@@ -18,6 +18,7 @@ from backend.errors import PayloadError
 
 CHUNK = 5000
 MAX_PAGE = 1000
+PATIENCE_SECONDS = 900
 
 
 class StoreBase:
@@ -34,12 +35,18 @@ class StoreBase:
         self.engine.dispose()
 
     @contextmanager
-    def _read(self, *, snapshot: bool = False) -> Iterator[Connection]:
-        """A read transaction; `snapshot` makes several statements see one state on PostgreSQL too."""
+    def _read(self, *, snapshot: bool = False, patient: bool = False) -> Iterator[Connection]:
+        """A read transaction; `snapshot` makes several statements see one state on PostgreSQL too.
+
+        `patient` is for reading many rows: PostgreSQL ends transactions that stand idle for a minute, and on a busy
+        machine a reader may take longer than that over one part of them.
+        """
         with database_errors(), self.engine.connect() as connection:
             if snapshot and self.engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
+                if patient and self.engine.dialect.name == "postgresql":
+                    connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{PATIENCE_SECONDS}s'"))
                 yield connection
 
     @contextmanager

@@ -115,7 +115,7 @@ class ComparisonStore(StoreBase):
 
     def load_answers(self, project_id: int) -> Answers:
         """Every judged answer as columns, in order of annotation id, consistent at the `seq` returned."""
-        with self._read(snapshot=True) as connection:
+        with self._read(snapshot=True, patient=True) as connection:
             project = _project_row(connection, project_id)
             policy = policy_of(project["config"])
             answers = Answers(project["seq"], [], [], [], [], [], [], [], [], [], [])
@@ -129,7 +129,7 @@ class ComparisonStore(StoreBase):
 
         For statistics of large projects: memory holds one part at a time, and only what statistics need.
         """
-        with self._read(snapshot=True) as connection:
+        with self._read(snapshot=True, patient=True) as connection:
             project = _project_row(connection, project_id)
             query = _judged(project_id, policy_of(project["config"]), _JUDGED).order_by(comparisons.c.annotation_id)
             streaming = connection.execution_options(yield_per=LARGE_CHUNK).execute(query)
@@ -143,7 +143,7 @@ class ComparisonStore(StoreBase):
         )
         order = (comparisons.c.annotator_id, comparisons.c.created_at, comparisons.c.annotation_id)
         for part in chunks(sorted(annotator_ids), TIMED_AT_ONCE):
-            with self._read() as connection:
+            with self._read(patient=True) as connection:
                 rows = connection.execute(query.where(comparisons.c.annotator_id.in_(part)).order_by(*order)).all()
             for annotator, own in groupby(rows, key=lambda row: row[0]):
                 yield annotator, [tuple(row)[1:] for row in own]
@@ -157,7 +157,7 @@ class ComparisonStore(StoreBase):
             changes.c.is_first,
             changes.c.weight > 0,
         )
-        with self._read() as connection:
+        with self._read(patient=True) as connection:
             yield from connection.execution_options(yield_per=LARGE_CHUNK).execute(query).partitions()
 
     def annotator_answers(self, project_id: int, annotator_id: str, *, limit: int | None = None) -> list[Row]:

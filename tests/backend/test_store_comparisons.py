@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
 
 from backend.config import ProjectConfig
-from backend.database import migrate, open_engine
+from backend.database import migrate, open_engine, to_json
 from backend.domain import Batch, Comparison, Project, ProjectRef, Task
 from backend.store import Store
 from backend.store.merge import Merge, Policy
@@ -335,3 +337,22 @@ def test_merge_seq_of_a_row_is_that_of_its_last_change() -> None:
     merge.put(replace(BASE, outcome=-1.0, updated_at=101.0))
     assert merge.rows[1]["seq"] == merge.seq == merge.changes[-1]["seq"]
     assert merge.rows[1]["first_seq"] == merge.changes[0]["seq"]
+
+
+@pytest.mark.postgres
+def test_reading_many_rows_slowly_outlives_the_server_s_idle_limit(postgres_url):
+    """On a busy machine a part of a large project takes longer than PostgreSQL lets a transaction stand idle."""
+    engine = open_engine(postgres_url)
+    migrate(engine)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        limit = "SET idle_in_transaction_session_timeout = '200ms'"
+        connection.execute(text(f'ALTER DATABASE "{engine.url.database}" {limit}'))
+    engine.dispose()
+    # The limit that the service itself asks for, a minute, would take its place.
+    store = Store(create_engine(postgres_url, json_serializer=to_json))
+    project = store.register_project("", ProjectRef(1, 1))
+    store.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=k) for k in range(1, 4)]))
+    with store.judged_answers(project.id) as (_, parts):
+        time.sleep(0.5)
+        assert sum(len(part[0]) for part in parts) == 3
+    store.close()
