@@ -16,7 +16,7 @@ from fdr_core._version import __version__
 from fdr_core.audit import Audit, AuditInput, audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.design import information_left, item_solver
-from fdr_core.draws import Construction, Draws, Fixed, Flips, Progress, run_draws, two_pass_rss
+from fdr_core.draws import Construction, Draws, Fixed, Flips, Progress, run_draws, run_levels, two_pass_rss
 from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.guarantee import Guarantee, guarantee_of
 from fdr_core.knockoffs.flip import FlipDesign, ridge_for
@@ -35,6 +35,10 @@ VARIANCES = ("plain", "two-pass")
 #: Below this many assessable annotators d = ceil(1/q) copies: a single one can be flagged, and lists differ less from
 #: seed to seed (measured). Beyond, five: copies cost time, and long lists are steady anyway.
 FEW_ANNOTATORS, COPIES_FOR_MANY = 500, 5
+STATISTICS = ("auto", "likelihood", "path")
+#: Likelihood ratios are cheap: about this many copies per draw over all annotators make the count of false flags
+#: steady, within a bound for one annotator and for all answers of all draws together.
+COPIES_IN_ALL, MOST_COPIES, MOST_SIGNS = 3000, 100, 50_000_000
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ def detect(
     aggregate: str = "majority",
     variance: str | None = None,
     slack_solver: str = "auto",
+    statistic: str = "auto",
     progress: Progress | None = None,
     clock: Callable[[], float] | None = None,
 ) -> Detection:
@@ -96,9 +101,11 @@ def detect(
     data : Comparisons, or SufficientStatistics kept up to date by the caller.
     q : target false discovery rate, in (0, 1).
     method : "auto" lets the audit decide between "flip" (coin flips) and "paper" (fixed design).
-    path : "lbi", "iss", "lasso" or "marginal".
+    path : "lbi", "iss", "lasso" or "marginal": the path on which columns enter where ``statistic`` is "path", and the
+        path that is recorded.
     cut : "knockoff+" (FDR) or "knockoff" (modified FDR).
-    copies : knockoff copies per annotator for "flip"; by default ``ceil(1/q)`` below 500 assessable annotators, else 5.
+    copies : knockoff copies per annotator for "flip"; by default ``ceil(1/q)`` below 500 assessable annotators, else 5,
+        and up to 100 in small teams where ``statistic`` is "likelihood".
     draws : independent draws; an annotator is flagged when most of them select it. 1 is one plain draw.
     seed : seed of all draws.
     sides : "audit" (tested), "random" (the owner states that coins decided) or "not random".
@@ -106,6 +113,9 @@ def detect(
     aggregate : "majority" of draws, or "evalues" (Ren and Barber 2023), which has a proof.
     variance : of the paper's construction: "plain" or "two-pass"; by default plain where "paper" was asked for.
     slack_solver : of the paper's construction: "auto", "coordinate" or "cvxpy".
+    statistic : with "flip", what orders the columns: "likelihood" (ratio of leaning to judging; finds more), or "path"
+        (entry on the path, one race per annotator; proven for one draw and for e-values). "auto": likelihood for the
+        majority of several draws, else path. The paper's construction always takes the path.
     progress : called with (draws done, draws in all).
     clock : seconds, for the ``timings`` of the result; without one they stay empty.
 
@@ -119,7 +129,9 @@ def detect(
     ------
     InputError, ConfigurationError, DesignError
     """
-    options = _Options(q, method, path, cut, copies, draws, seed, sides, min_bias, aggregate, variance, slack_solver)
+    options = _Options(
+        q, method, path, cut, copies, draws, seed, sides, min_bias, aggregate, variance, slack_solver, statistic
+    )
     options.check()
     laps = _Laps(clock)
     table = _Table.of(data)
@@ -129,7 +141,7 @@ def detect(
     ridge = ridge_for(answers)
     judged = np.flatnonzero(verdict.assessable)
     laps.take("audit")
-    n_copies = options.copies_for(verdict)
+    n_copies = options.copies_for(verdict, len(answers))
     drawn, record = _judge(answers, table, verdict, options, judged, ridge, n_copies, progress)
     laps.take("draws")
     selected = judged[_aggregate(drawn, options)] if len(judged) else judged
@@ -144,10 +156,16 @@ def detect(
         order_changes=order_changes(found.fit, table.items),
         audit=verdict,
         guarantee=guarantee_of(
-            verdict, cut=cut, draws=draws, aggregate=aggregate, q=q, variance=options.variance_for(verdict)
+            verdict,
+            cut=cut,
+            draws=draws,
+            aggregate=aggregate,
+            q=q,
+            variance=options.variance_for(verdict),
+            by_likelihood=options.by_likelihood(verdict),
         ),
-        smallest_list=smallest_list(q, cut, n_copies),
-        parameters=options.as_dict(n_copies, ridge),
+        smallest_list=1 if options.by_likelihood(verdict) else smallest_list(q, cut, n_copies),
+        parameters=options.as_dict(verdict, n_copies, ridge),
         path_record=PathRecord(record.times, record.gamma, table.annotators[judged]),
         timings=laps.seconds,
     )
@@ -167,6 +185,7 @@ class _Options:
     aggregate: str
     variance: str | None
     slack_solver: str
+    statistic: str
 
     def check(self) -> None:
         """Refuse values outside their range, naming the option."""
@@ -197,13 +216,30 @@ class _Options:
             self.variance in (None, *VARIANCES), "variance", self.variance, f"None or one of {', '.join(VARIANCES)}"
         )
         _require(self.slack_solver in SOLVERS, "slack_solver", self.slack_solver, f"one of {', '.join(SOLVERS)}")
+        _require(self.statistic in STATISTICS, "statistic", self.statistic, f"one of {', '.join(STATISTICS)}")
+        _require(
+            self.statistic != "likelihood" or self.aggregate != "evalues",
+            "statistic",
+            self.statistic,
+            "'path' or 'auto' with aggregate='evalues': e-values come from races on the path",
+        )
 
-    def copies_for(self, verdict: Audit) -> int:
+    def by_likelihood(self, verdict: Audit) -> bool:
+        """Whether columns are ordered by likelihood ratio instead of by entry on the path."""
+        if verdict.construction == "paper" or self.statistic == "path":
+            return False
+        return self.statistic == "likelihood" or (self.aggregate == "majority" and self.draws > 1)
+
+    def copies_for(self, verdict: Audit, n_answers: int) -> int:
         """Knockoff copies per annotator."""
         if verdict.construction == "paper":
             return 1
-        few = int(verdict.assessable.sum()) < FEW_ANNOTATORS
-        return self.copies or (math.ceil(1.0 / self.q - 1e-12) if few else COPIES_FOR_MANY)
+        n_judged = int(verdict.assessable.sum())
+        least = math.ceil(1.0 / self.q - 1e-12) if n_judged < FEW_ANNOTATORS else COPIES_FOR_MANY
+        if not self.by_likelihood(verdict):
+            return self.copies or least
+        affordable = MOST_SIGNS // max(1, n_answers * self.draws)
+        return self.copies or max(least, min(COPIES_IN_ALL // max(1, n_judged), affordable, MOST_COPIES))
 
     def variance_for(self, verdict: Audit) -> str:
         """Which pooled variance the paper's construction uses."""
@@ -213,9 +249,10 @@ class _Options:
         """Level of a single draw: half of q where e-values are averaged (Ren and Barber 2023)."""
         return self.q / 2.0 if self.aggregate == "evalues" else self.q
 
-    def as_dict(self, copies: int, ridge: float) -> dict[str, Any]:
+    def as_dict(self, verdict: Audit, copies: int, ridge: float) -> dict[str, Any]:
         """Everything needed to run the same detection again."""
-        return {**self.__dict__, "copies": copies, "ridge": ridge, "version": __version__}
+        statistic = "likelihood" if self.by_likelihood(verdict) else "path"
+        return {**self.__dict__, "statistic": statistic, "copies": copies, "ridge": ridge, "version": __version__}
 
 
 @dataclass(frozen=True)
@@ -285,6 +322,17 @@ def _judge(
     record = follow(construction.own_problem(), options.path, record=len(judged) <= 2000 and options.path != "marginal")
     if verdict.construction == "none" or not len(judged):
         return Draws(np.zeros(len(judged)), np.zeros(len(judged))), record
+    if options.by_likelihood(verdict):
+        return run_levels(
+            flips,
+            shares_coins=verdict.shares_coins,
+            copies=copies,
+            q=options.q,
+            cut=options.cut,
+            draws=options.draws,
+            seed=options.seed,
+            progress=progress,
+        ), record
     drawn = run_draws(
         construction,
         path=options.path,

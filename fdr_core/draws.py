@@ -13,7 +13,7 @@ from fdr_core.knockoffs.flip import FlipDesign
 from fdr_core.knockoffs.paper import FixedDesign, FixedKnockoffs, fixed_design
 from fdr_core.paths import follow
 from fdr_core.paths.problem import PathProblem, Races
-from fdr_core.selection import CUTS, e_values, loss_limit, race_results, select
+from fdr_core.selection import CUTS, LevelRule, e_values, loss_limit, race_results, select
 from fdr_core.statistics import Answers, Sums, sum_answers
 
 Floats = NDArray[np.float64]
@@ -112,6 +112,31 @@ def run_draws(
         if progress:
             progress(index + 1, draws)
     return Draws(share / draws, e / draws)
+
+
+def run_levels(
+    design: FlipDesign,
+    *,
+    shares_coins: bool,
+    copies: int,
+    q: float,
+    cut: str,
+    draws: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> Draws:
+    """Level annotators and copies by likelihood ratio; select once per draw, the copies of that draw counting."""
+    flips, statistic = design.flips(seed), design.likelihood_levels(shares_coins=shares_coins)
+    drawn = np.empty((draws, copies, design.m))
+    for index in range(draws):
+        for copy, sign in enumerate(flips.signs(index, copies)):
+            drawn[index, copy] = statistic.levels(sign)
+        if progress:
+            progress(index + 1, draws)
+    rng = np.random.default_rng([seed, draws])
+    rule = LevelRule(statistic.levels(), drawn.reshape(-1, design.m), shares_coins=shares_coins, rng=rng)
+    share = np.mean([rule.select(levels, q=q, offset=CUTS[cut]) for levels in drawn], axis=0)
+    return Draws(share, np.zeros(design.m))
 
 
 def two_pass_rss(design: FixedDesign, answers: Answers, sums: Sums, judged: Ints) -> float:

@@ -22,7 +22,9 @@ class Guarantee(str):
         return self.kind, self.sentence
 
 
-def guarantee_of(verdict: Audit, *, cut: str, draws: int, aggregate: str, q: float, variance: str) -> Guarantee:
+def guarantee_of(
+    verdict: Audit, *, cut: str, draws: int, aggregate: str, q: float, variance: str, by_likelihood: bool = False
+) -> Guarantee:
     """State which guarantee holds for a detection."""
     share = f"{100 * q:g} %"
     if verdict.construction == "none":
@@ -37,6 +39,12 @@ def guarantee_of(verdict: Audit, *, cut: str, draws: int, aggregate: str, q: flo
             "none proven (majority of draws)",
             f"Each draw aims at {share} false flags on average; an annotator is flagged when most draws select it. "
             f"That rule has no proof: in simulations its rate of false flags stayed at or below about {share}.{caveat}",
+        )
+    if by_likelihood:
+        return Guarantee(
+            "none proven (counted on copies)",
+            f"The copies count how many honest annotators would be flagged, aiming at {share} of the flags. In "
+            f"simulations the rate of false flags stayed at or below about {share}.{caveat}",
         )
     if cut == "knockoff" and aggregate != "evalues":
         return Guarantee(

@@ -67,6 +67,58 @@ def select(level: Floats, result: NDArray[np.int8], *, q: float, offset: float, 
     return Selection((level >= threshold) & (result > 0), threshold, int(losses[last]))
 
 
+#: An annotator whose copies mostly do better is taken for honest when false flags are counted (Storey 2002).
+HONEST_FROM = 0.5
+#: How much counts what an annotator's columns have in common (disagreement with the consensus): less than fully, or a
+#: few annotators whom the consensus cannot explain would dominate the count of false flags (measured).
+COMMON_SHARE = 0.75
+
+
+class LevelRule:
+    """Flags everybody above a level; the knockoff copies tell how many honest annotators would reach it.
+
+    At level t about ``sum_j w_j c_j(t)`` flags are false: c_j the share of j's copies that reach t, w_j Storey's weight
+    ``1{p_j > 1/2} / (1/2)``, which leaves out those who are not honest anyway (with shared coins everybody counts,
+    w = 1). ``knockoff+`` adds ``(sum c_j^2 / sum c_j) / (1/2)``: an annotator's own share in the count, for equal c_j
+    the one extra of Storey's finite-sample proof. Levels are treated alike for own columns and copies.
+
+    Parameters
+    ----------
+    own : (m,) levels of the annotators, log likelihood ratios.
+    copies : (K, m) levels of all their copies, over all draws.
+    shares_coins : annotators met the same coins.
+    """
+
+    def __init__(self, own: Floats, copies: Floats, *, shares_coins: bool, rng: np.random.Generator) -> None:
+        everything = np.concatenate([own[None], copies])
+        top = everything.max(axis=0)
+        in_common = top + np.log(np.exp(everything - top).mean(axis=0))
+        self._shift = (1 - COMMON_SHARE) * in_common
+        self._own, self._copies = own - self._shift, copies - self._shift
+        self._levels = -np.sort(-self._own)
+        self._honest_from = 0.0 if shares_coins else HONEST_FROM
+        above = (copies > own).sum(axis=0) + rng.random(len(own)) * ((copies == own).sum(axis=0) + 1)
+        self._weight = (above / (len(copies) + 1) > self._honest_from) / (1 - self._honest_from)
+
+    def select(self, copies: Floats, *, q: float, offset: float) -> Mask:
+        """Select with the false flags counted on some of the copies, (k, m)."""
+        levels = (copies - self._shift).ravel()
+        order = np.argsort(-levels, kind="stable")
+        counted = np.concatenate([[0.0], np.cumsum(np.tile(self._weight, len(copies))[order])]) / len(copies)
+        false = counted[np.searchsorted(-levels[order], -self._levels, side="right")]
+        flagged = np.arange(1, len(self._own) + 1)
+        passes = (false <= q * flagged) & np.append(np.diff(self._levels) < 0, True)
+        for last in np.flatnonzero(passes)[::-1]:
+            if false[last] + offset * self._surcharge(self._levels[last]) <= q * flagged[last]:
+                return np.asarray(self._own >= self._levels[last])
+        return np.zeros(len(self._own), dtype=bool)
+
+    def _surcharge(self, level: float) -> float:
+        """``(sum c_j^2 / sum c_j) / (1/2)``, with one copy more for those not drawn."""
+        c = ((self._copies >= level).sum(axis=0) + 1) / (len(self._copies) + 1)
+        return float((c @ c) / c.sum() / (1 - self._honest_from))
+
+
 def e_values(selection: Selection, copies: int) -> Floats:
     """E-values of one draw (Ren and Barber 2023, with d copies): ``m d 1{selected} / (1 + losses)``."""
     m = len(selection.selected)
