@@ -4,10 +4,14 @@ import logging
 from collections.abc import Callable
 
 from flask import Flask, Response, jsonify, request
+from gunicorn.http.errors import NoMoreData, ParseException
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from backend.errors import BackendError
+
+# Raised by gunicorn while a view reads the body.
+BROKEN_BODIES: tuple[type[Exception], ...] = (ParseException, NoMoreData)
 
 HTML_ERROR = "evenhand_html_error"
 HtmlError = Callable[[int, str, str], WerkzeugResponse]
@@ -29,6 +33,8 @@ def init_app(app: Flask) -> None:
     """Install the handlers; the dashboard may put a page renderer under extensions[HTML_ERROR]."""
     app.register_error_handler(BackendError, _backend_error)
     app.register_error_handler(HTTPException, _http_error)
+    for kind in BROKEN_BODIES:
+        app.register_error_handler(kind, _broken_body)
     app.register_error_handler(Exception, _unexpected)
 
 
@@ -72,6 +78,11 @@ def _http_error(error: HTTPException) -> WerkzeugResponse:
     if allowed:
         response.headers["Allow"] = ", ".join(sorted(allowed))
     return response
+
+
+def _broken_body(_error: Exception) -> WerkzeugResponse:
+    """The server could not make out where the body's pieces begin and end."""
+    return error_response(400, "bad_payload", "the request's body is cut off or wrongly divided into chunks")
 
 
 def _unexpected(error: Exception) -> WerkzeugResponse:
