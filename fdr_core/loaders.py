@@ -99,7 +99,9 @@ def read_parquet(path: str | Path) -> RawAnswers:
     with reading(path):
         names = [str(name) for name in pyarrow.parquet.read_schema(path).names]
         check_names(names, where=where)
-        frame = pd.read_parquet(path, columns=[name for name in names if name in KNOWN])
+        table = pyarrow.parquet.read_table(path, columns=[name for name in names if name in KNOWN])
+        table.validate(full=True)  # texts that are no UTF-8 would else be found much later
+        frame: pd.DataFrame = table.to_pandas()
     return read_frame(frame, where=where)
 
 
