@@ -27,6 +27,8 @@ METHODS = ("auto", "flip", "paper")
 Z_LIMIT, Z_LIMIT_SMALL_TEAM, SMALL_TEAM = 2.58, 1.96, 30
 #: A lean of the design is harmless while ``lean x sqrt(90th percentile of n_j)`` stays below this (measured).
 HARMLESS = 0.7
+#: Coins, less what theta absorbs, from which a lean can be told by likelihood: three answers, all on one side.
+FEWEST_COINS = 2.5
 #: Fewer distinct coins than this, shared between annotators, deserve a word beside every flag.
 FEW_COINS = 100
 #: Below this smallest eigenvalue of Sigma biases and item scores are not separable.
@@ -326,11 +328,17 @@ def _paper_if_separable(
 
 
 def _assessable(answers: Answers, sums: Sums, q: float, ridge: float | None = None) -> tuple[NDArray[np.bool_], Ints]:
-    """Who has enough answers: an exact sign-flip test over its coins, less what theta absorbs, could reach p <= q."""
+    """Who has enough answers: three coins, a little of which theta may absorb.
+
+    For the paper's construction (no ridge), as many that an exact sign-flip test could reach p <= q: theta absorbs more
+    there, and what is left must carry a verdict alone.
+    """
     n_annotators = len(sums.counts)
     solver = item_solver(sums.laplacian, ridge=ridge_for(answers) if ridge is None else ridge)
     left = information_left(sums, np.arange(n_annotators), solver)
     needed = 1.0 + math.log2(1.0 / q)  # 2^(1 - coins) <= q
+    if ridge is None:
+        needed = min(needed, FEWEST_COINS)
     effective = coins_per_annotator(answers, n_annotators) * left
     missing = np.maximum(needed - effective, 0.0)
     more = np.ceil(missing / np.clip(left, 0.1, 1.0) - 1e-9).astype(np.int64)
