@@ -34,17 +34,18 @@ def guarantee_of(
             "none proven (sides not random)", "Coin flips were used although the audit does not support them."
         )
     caveat = _caveat(verdict, variance)
+    if by_likelihood:
+        return Guarantee(
+            "none proven (counted on copies)",
+            f"The knockoff copies count how many honest annotators would be flagged, aiming at {share} of the flags; an "
+            f"annotator is flagged when most draws select it. That rule has no proof: in simulations its rate of false "
+            f"flags stayed at or below about {share}.{caveat}",
+        )
     if draws > 1 and aggregate == "majority":
         return Guarantee(
             "none proven (majority of draws)",
             f"Each draw aims at {share} false flags on average; an annotator is flagged when most draws select it. "
             f"That rule has no proof: in simulations its rate of false flags stayed at or below about {share}.{caveat}",
-        )
-    if by_likelihood:
-        return Guarantee(
-            "none proven (counted on copies)",
-            f"The copies count how many honest annotators would be flagged, aiming at {share} of the flags. In "
-            f"simulations the rate of false flags stayed at or below about {share}.{caveat}",
         )
     if cut == "knockoff" and aggregate != "evalues":
         return Guarantee(

@@ -59,6 +59,11 @@ class Grades:
         return bool((self.strength < 0).any())
 
 
+def moderated(slope: float, uncertainty: Floats | float) -> Floats | float:
+    """The slope that averages a logistic curve over normally distributed scores (MacKay 1992)."""
+    return slope / np.sqrt(1 + np.pi / 8 * slope**2 * uncertainty)
+
+
 class HonestModel:
     """Probability of a grade given the item scores; ``log_weights`` of the strengths, ties first."""
 
@@ -139,9 +144,9 @@ class Consensus:
         slope = self._slope[answers.annotator]
         x = slope * (self._u[answers.left] - self._u[answers.right])
         mean, variance = self.honest.moments(x)
-        leverage = slope**2 * variance / 4 * self._uncertainty()
+        leverage = slope**2 * variance / 4 * self.uncertainty
         gap = self._u[answers.left] - self._u[answers.right]
-        own_pull = slope * (self._grade - mean) / 2 * self._uncertainty() / (1 - np.minimum(leverage, 0.9))
+        own_pull = slope * (self._grade - mean) / 2 * self.uncertainty / (1 - np.minimum(leverage, 0.9))
         return np.asarray(sign * (gap - np.where(self._grade != 0, own_pull, 0.0)))
 
     @cached_property
@@ -176,7 +181,8 @@ class Consensus:
         links = links + links.T
         return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel()) - links)
 
-    def _uncertainty(self) -> Floats:
+    @cached_property
+    def uncertainty(self) -> Floats:
         """Variance of ``u_left - u_right`` per answer; beyond the dense size from the diagonal alone."""
         left, right, n = self._answers.left, self._answers.right, self._n_items
         if n <= DENSE_ITEMS:
@@ -200,15 +206,18 @@ class Consensus:
         self._share = share
         return np.asarray(self._slopes @ posterior)
 
-    def _log_likelihoods(self, support: Floats, slopes: Floats) -> Floats:
+    def _log_likelihoods(self, support: Floats, slopes: Floats, uncertainty: Floats | float = 0.0) -> Floats:
         """Per slope and annotator."""
         answers, strength = self._answers, self.grades.strength
-        rows = [answers.weight * self.honest.log_probability(strength, slope * support) for slope in slopes]
+        rows = [
+            answers.weight * self.honest.log_probability(strength, moderated(slope, uncertainty) * support)
+            for slope in slopes
+        ]
         return np.array([np.bincount(answers.annotator, row, self._m) for row in rows])
 
     def honest_log_likelihoods(self) -> Floats:
         """Per slope of `slopes` and annotator."""
-        return self._log_likelihoods(self.support, self.slopes[0])
+        return self._log_likelihoods(self.support, self.slopes[0], self.uncertainty)
 
 
 class LikelihoodLevels:
@@ -230,12 +239,12 @@ class LikelihoodLevels:
         self._sided = np.flatnonzero(is_sided)
         self._pull = (answers.weight * np.sign(answers.outcome))[self._sided]
         self._position = position[self._sided]
-        bin_of, at = _support_bins(support[self._sided])
+        bin_of, at, unsure = _support_bins(support[self._sided], consensus.uncertainty[chosen][self._sided])
         n_strengths = len(consensus.grades.values)
         self._key = bin_of * n_strengths + strength[self._sided]
         self._n_keys = len(at) * n_strengths
         slopes, shares = consensus.slopes
-        self._gain = self._gains(consensus, at, slopes)
+        self._gain = self._gains(consensus, at, unsure, slopes)
         honest = consensus.honest_log_likelihoods()[:, judged]
         counts = np.bincount(position, answers.weight, self._m)
         grid = honest[:, None, :] + np.log1p(-CLICKS)[None, :, None] * counts
@@ -244,7 +253,7 @@ class LikelihoodLevels:
         self._honest = np.logaddexp.reduce(honest + np.log(shares)[:, None], axis=0)
         self._base += self._summed(np.abs(self._pull)) / 2
 
-    def _gains(self, consensus: Consensus, at: Floats, slopes: Floats) -> Floats:
+    def _gains(self, consensus: Consensus, at: Floats, unsure: Floats, slopes: Floats) -> Floats:
         """``log(1 + p h / ((1 - p) P))``: what the side's click adds, per key and grid point."""
         n = len(consensus.grades.values)
         support, strength = np.repeat(at, n), np.tile(np.arange(n), len(at))
@@ -253,7 +262,8 @@ class LikelihoodLevels:
             seen / max(1.0, seen.sum()) + 1 / n
         ) / 2  # how strongly a clicker clicks: between as everybody and anyhow
         odds = CLICKS / (1 - CLICKS)
-        log_p = [consensus.honest.log_probability(strength, slope * support) for slope in slopes]
+        doubt = np.repeat(unsure, n)
+        log_p = [consensus.honest.log_probability(strength, moderated(slope, doubt) * support) for slope in slopes]
         return np.concatenate([np.log1p(np.outer(click[strength] * np.exp(-row), odds)) for row in log_p], axis=1)
 
     def levels(self, sign: NDArray[np.int8] | None = None) -> Floats:
@@ -277,12 +287,13 @@ class LikelihoodLevels:
         return np.concatenate(parts) if parts else np.zeros((0, self._gain.shape[1]))
 
 
-def _support_bins(support: Floats) -> tuple[Ints, Floats]:
-    """Pool answers with about equal support: the bin of each, and the mean support of every bin."""
+def _support_bins(support: Floats, uncertainty: Floats) -> tuple[Ints, Floats, Floats]:
+    """Pool answers with about equal support: the bin of each, the mean support and uncertainty of every bin."""
     if not len(support):
-        return np.zeros(0, dtype=np.int64), np.zeros(1)
+        return np.zeros(0, dtype=np.int64), np.zeros(1), np.zeros(1)
     low, high = np.quantile(support, [1e-3, 1 - 1e-3])
     edges = np.linspace(low, high, SUPPORT_BINS + 1)[1:-1]
     bin_of = np.searchsorted(edges, support, side="right")
-    counts = np.maximum(np.bincount(bin_of, minlength=len(edges) + 1), 1)
-    return bin_of, np.bincount(bin_of, support, len(edges) + 1) / counts
+    counts = np.maximum(np.bincount(bin_of, minlength=SUPPORT_BINS), 1)
+    at, unsure = (np.bincount(bin_of, values, SUPPORT_BINS) / counts for values in (support, uncertainty))
+    return bin_of, at, unsure
