@@ -89,9 +89,24 @@ def test_judges_asked_five_times_per_task_are_rarely_flagged(sides):
     assert measured.fdr <= Q + 3 * np.sqrt(Q * (1 - Q) / 60), measured
 
 
-def test_three_answers_each_on_null_data_flag_nobody_as_nobody_is_assessable():
-    measured = measure(lambda rng: simulate.null_crowd(rng=rng), 20, seed=9)
-    assert measured.found.sum() == 0, measured
+def test_three_answers_each_on_null_data_hold_the_rate():
+    measured = measure(lambda rng: simulate.null_crowd(rng=rng), 100, seed=9)
+    assert measured.holds(), measured
+
+
+@pytest.mark.parametrize(
+    ("variant", "least"), [("H1", 0.86), ("H2", 0.36), ("H3", 0.62), ("H5", 0.85), ("H6", 0.78), ("H7", 0.95)]
+)
+def test_large_crowds_by_likelihood_hold_the_rate_and_find_more_than_the_path_did(variant, least):
+    measured = measure(partial(simulate_variant, variant), 40, seed=14)
+    assert measured.holds(), measured
+    assert measured.power.mean() >= least, measured
+
+
+def test_unique_pairs_with_everybody_on_every_task_by_likelihood_hold_the_rate():
+    measured = measure(lambda rng: simulate.unique_pairs(rng=rng, harder=True), 60, seed=7)
+    assert measured.holds(), measured
+    assert measured.power.mean() >= 0.85, measured
 
 
 @pytest.mark.parametrize("copies", [5, 10])
