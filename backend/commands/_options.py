@@ -41,6 +41,9 @@ _DETECTION: Mapping[str, Option] = MappingProxyType(
         ),
         "min_bias": _share("--min-bias", 0.1, text="Smallest lean worth a flag."),
         "aggregate": _choice("--aggregate", "majority", "evalues", text="How draws are combined."),
+        "statistic": _choice(
+            "--statistic", "auto", "likelihood", "path", text="With coin flips, what orders annotators and copies."
+        ),
     }
 )
 _FIELDS = ("control", "item_left", "item_right", "coin", "stratum", "outcomes")

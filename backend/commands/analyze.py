@@ -34,7 +34,9 @@ FLAGS_FOUND = 1
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What sums the answers.")
 @click.option("--master", help="Spark: address of the cluster [local[*]].")
 @click.option("--project", type=int, help="PostgreSQL: number of the service's project.")
-@detection_options("q", "method", "path", "cut", "copies", "draws", "seed", "sides", "min_bias", "aggregate")
+@detection_options(
+    "q", "method", "path", "cut", "copies", "draws", "seed", "sides", "min_bias", "aggregate", "statistic"
+)
 @data_options
 @click.pass_context
 @exits_2_on_bad_input
