@@ -37,9 +37,9 @@ def guarantee_of(
     if by_likelihood:
         return Guarantee(
             "none proven (counted on copies)",
-            f"The knockoff copies count how many honest annotators would be flagged, aiming at {share} of the flags; an "
-            f"annotator is flagged when most draws select it. That rule has no proof: in simulations its rate of false "
-            f"flags stayed at or below about {share}.{caveat}",
+            f"The knockoff copies count how many honest annotators would be flagged, aiming at {share} of the flags; "
+            f"an annotator is flagged when most draws select it. That rule has no proof: in simulations its rate of "
+            f"false flags stayed at or below about {share}.{caveat}",
         )
     if draws > 1 and aggregate == "majority":
         return Guarantee(

@@ -175,7 +175,7 @@ def test_project_page_shows_findings_with_n_and_intervals(client: FlaskClient, s
     assert re.search(r"[+−]0\.\d\d\s+\([+−]\d\.\d\d to [+−]\d\.\d\d\)", page)
     assert "The shortest list these settings can flag" in page
     assert "It is not the probability that one person leans" in page
-    assert "None proven (majority of draws)" in page
+    assert "None proven (counted on copies)" in page
 
 
 def test_project_page_sort_and_filter_reach_the_database(client: FlaskClient, store: Store, judged: Project) -> None:

@@ -85,8 +85,10 @@ def test_analyze_fail_on_flags_exits_1(crowd):
 
 def test_analyze_nobody_flagged_exits_0_with_fail_on_flags(tmp_path):
     run(simulate, tmp_path / "six.csv", "--annotators", 6, "--answers", 60)
-    # With one copy at q = .1 the shortest list has ten people, so that six can never be flagged.
-    result = run(analyze, tmp_path / "six.csv", "--json", "--draws", 3, "--copies", 1, "--fail-on-flags")
+    # With one copy on the path at q = .1 the shortest list has ten people, so that six can never be flagged.
+    result = run(
+        analyze, tmp_path / "six.csv", "--json", "--draws", 3, "--copies", 1, "--statistic", "path", "--fail-on-flags"
+    )
     assert result.exit_code == 0
     assert json.loads(result.stdout)["guarantee"]["smallest_list"] == 10
 

@@ -206,9 +206,13 @@ def test_report_tables_neutralise_formulas_and_keep_numbers(report: dict[str, An
     assert sum(row["label"].startswith("'=HYPERLINK") for row in items) == 3
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\n-1", "＝1"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", "\n-1", "＝1"])
 def test_cell_text_that_begins_like_a_formula_gets_an_apostrophe(text: str) -> None:
     assert cell(text) == f"'{text}"
+
+
+def test_cell_carriage_return_before_a_formula_becomes_a_space() -> None:
+    assert cell("\r=1") == "' =1"
 
 
 @pytest.mark.parametrize(

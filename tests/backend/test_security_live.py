@@ -38,7 +38,6 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
         "BASIC_AUTH_USER": "lead",
         "LOG_LEVEL": "DEBUG",
         "THREADS": str(THREADS),
-        "EVENHAND_MAX_WAITING": "1",
         "EVENHAND_MAX_BODY_MB": "0.1",
         "LABEL_STUDIO_URL": "http://127.0.0.1:9",
         "EVENHAND_ALERT_WEBHOOK_URL": "http://127.0.0.1:9/hook",

@@ -131,13 +131,13 @@ def test_audit_of_skips_that_follow_the_side_voids_the_coin():
 
 def test_audit_of_answers_too_few_says_how_many_more():
     rng = np.random.default_rng(4)
-    who = np.concatenate([np.repeat(np.arange(10), 60), [10, 10, 10]])
+    who = np.concatenate([np.repeat(np.arange(10), 60), [10, 10]])
     left = rng.integers(8, size=len(who))
     right = (left + rng.integers(1, 8, size=len(who))) % 8
     comparisons = Comparisons.from_arrays(who, left, right, rng.choice([-1.0, 1.0], size=len(who)))
     verdict = judged(comparisons)
     assert verdict.assessable.tolist() == [True] * 10 + [False]
-    assert 2 <= verdict.more_needed[10] <= 4
+    assert verdict.more_needed[10] == 1
     table = detect(comparisons).annotators.set_index("annotator")
     assert table.loc[10, "verdict"] == "not assessable"
     assert table.loc[10, "more_needed"] == verdict.more_needed[10]
