@@ -15,7 +15,7 @@ LABEL_CONFIG = (
 )
 SEED, ANNOTATORS, BIASED, ANSWERS, ITEMS = 7, 40, 6, 80, 24
 DAYS = 14.0
-BEGINNER_ANSWERS = 3
+BEGINNER_ANSWERS = 2
 NAMES = (
     "Ada", "Bram", "Chioma", "Dilnoza", "Emeka", "Farah", "Goran", "Hana", "Imani", "Jonas", "Kaito", "Leila", "Mateo",
     "Nadia", "Oksana", "Priya", "Quentin", "Rosa", "Samir", "Tove", "Usha", "Viktor", "Wanjiru", "Ximena", "Yusuf",
