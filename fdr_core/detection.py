@@ -35,10 +35,12 @@ VARIANCES = ("plain", "two-pass")
 #: Below this many assessable annotators d = ceil(1/q) copies: a single one can be flagged, and lists differ less from
 #: seed to seed (measured). Beyond, five: copies cost time, and long lists are steady anyway.
 FEW_ANNOTATORS, COPIES_FOR_MANY = 500, 5
+#: Paths of more annotators are neither kept nor, where nothing depends on them, followed.
+MOST_RECORDED = 2000
 STATISTICS = ("auto", "likelihood", "path")
 #: Likelihood ratios are cheap: about this many copies per draw over all annotators make the count of false flags
 #: steady, within a bound for one annotator and for all answers of all draws together.
-COPIES_IN_ALL, MOST_COPIES, MOST_SIGNS = 3000, 100, 50_000_000
+COPIES_IN_ALL, MOST_COPIES, MOST_SIGNS = 10_000, 100, 50_000_000
 
 
 @dataclass(frozen=True)
@@ -319,7 +321,10 @@ def _judge(
             answers, n_items=len(table.items), n_annotators=len(table.annotators), judged=judged, ridge=ridge
         )
         construction = Flips(flips, copies=copies, seed=options.seed, path=options.path)
-    record = follow(construction.own_problem(), options.path, record=len(judged) <= 2000 and options.path != "marginal")
+    is_recorded = len(judged) <= MOST_RECORDED
+    # beyond, and where the path selects nobody, the entry levels of all columns at once are evidence enough
+    path = options.path if is_recorded or not options.by_likelihood(verdict) else "marginal"
+    record = follow(construction.own_problem(), path, record=is_recorded and path != "marginal")
     if verdict.construction == "none" or not len(judged):
         return Draws(np.zeros(len(judged)), np.zeros(len(judged))), record
     if options.by_likelihood(verdict):

@@ -129,12 +129,12 @@ def run_levels(
     flips, statistic = design.flips(seed), design.likelihood_levels(shares_coins=shares_coins)
     drawn = np.empty((draws, copies, design.m))
     for index in range(draws):
-        for copy, sign in enumerate(flips.signs(index, copies)):
-            drawn[index, copy] = statistic.levels(sign)
+        drawn[index] = statistic.copies(flips.signs(index, copies))
         if progress:
             progress(index + 1, draws)
     rng = np.random.default_rng([seed, draws])
-    rule = LevelRule(statistic.levels(), drawn.reshape(-1, design.m), shares_coins=shares_coins, rng=rng)
+    pooled = drawn.reshape(-1, design.m)
+    rule = LevelRule(statistic.levels(), pooled, statistic.in_common(), shares_coins=shares_coins, rng=rng)
     share = np.mean([rule.select(levels, q=q, offset=CUTS[cut]) for levels in drawn], axis=0)
     return Draws(share, np.zeros(design.m))
 

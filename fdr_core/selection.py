@@ -86,13 +86,13 @@ class LevelRule:
     ----------
     own : (m,) levels of the annotators, log likelihood ratios.
     copies : (K, m) levels of all their copies, over all draws.
+    in_common : (m,) log of the mean likelihood ratio over flips: the same for an annotator's own column and its copies.
     shares_coins : annotators met the same coins.
     """
 
-    def __init__(self, own: Floats, copies: Floats, *, shares_coins: bool, rng: np.random.Generator) -> None:
-        everything = np.concatenate([own[None], copies])
-        top = everything.max(axis=0)
-        in_common = top + np.log(np.exp(everything - top).mean(axis=0))
+    def __init__(
+        self, own: Floats, copies: Floats, in_common: Floats, *, shares_coins: bool, rng: np.random.Generator
+    ) -> None:
         self._shift = (1 - COMMON_SHARE) * in_common
         self._own, self._copies = own - self._shift, copies - self._shift
         self._levels = -np.sort(-self._own)

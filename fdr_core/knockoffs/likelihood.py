@@ -9,6 +9,7 @@ sign of ``g`` and of ``x`` together, so all of it stays, and only "was it the si
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,7 +35,8 @@ SUPPORT_BINS = 96
 #: Where nobody shares a coin nothing can be absorbed, and a weaker ridge finds more (measured).
 RIDGE_SHARED, RIDGE_OWN = 0.25, 0.03
 _NEWTON_STEPS, _EM_STEPS = 25, 30
-_BLOCK = 4_000_000
+#: Numbers at a time that stay in the processor's cache.
+_BLOCK = 50_000
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,6 @@ class LikelihoodLevels:
         bin_of, at, unsure = _support_bins(support[self._sided], consensus.uncertainty[chosen][self._sided])
         n_strengths = len(consensus.grades.values)
         self._key = bin_of * n_strengths + strength[self._sided]
-        self._n_keys = len(at) * n_strengths
         slopes, shares = consensus.slopes
         self._gain = self._gains(consensus, at, unsure, slopes)
         honest = consensus.honest_log_likelihoods()[:, judged]
@@ -251,7 +252,8 @@ class LikelihoodLevels:
         prior = np.log(shares / (2 * len(CLICKS)))
         self._base = (grid + prior[:, None, None]).reshape(-1, self._m).T
         self._honest = np.logaddexp.reduce(honest + np.log(shares)[:, None], axis=0)
-        self._base += self._summed(np.abs(self._pull)) / 2
+        self._starts = np.searchsorted(self._position, np.arange(self._m + 1))
+        self._base += self._summed(self._gain) / 2
 
     def _gains(self, consensus: Consensus, at: Floats, unsure: Floats, slopes: Floats) -> Floats:
         """``log(1 + p h / ((1 - p) P))``: what the side's click adds, per key and grid point."""
@@ -266,25 +268,46 @@ class LikelihoodLevels:
         log_p = [consensus.honest.log_probability(strength, moderated(slope, doubt) * support) for slope in slopes]
         return np.concatenate([np.log1p(np.outer(click[strength] * np.exp(-row), odds)) for row in log_p], axis=1)
 
-    def levels(self, sign: NDArray[np.int8] | None = None) -> Floats:
-        """Log likelihood ratios with the answers' own coins, or with these signs on top of them."""
-        pull = self._pull if sign is None else self._pull * sign[self._sided]
-        half = np.abs(self._summed(pull)) / 2
-        terms = self._base + half + np.log1p(np.exp(-2 * half))
-        top = terms.max(axis=1)
-        return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)) - self._honest)
+    def in_common(self) -> Floats:
+        """Log of the mean likelihood ratio over all flips of single answers: what own column and copies share."""
+        both_sides = self._base + np.log(2.0) + self._summed(np.log(np.cosh(self._gain / 2)))
+        return np.asarray(np.logaddexp.reduce(both_sides, axis=1) - self._honest)
 
-    def _summed(self, pull: Floats) -> Floats:
-        """Sum ``pull x gain`` per annotator and grid point, by blocks of annotators."""
-        size = max(1, _BLOCK // self._n_keys)
-        parts = []
+    def _summed(self, per_key: Floats) -> Floats:
+        """Sum a figure per key and grid point over the sided answers of every annotator."""
+        total = np.zeros((self._m, per_key.shape[1]))
+        weight = np.abs(self._pull)
+        for j in range(self._m):
+            rows = slice(self._starts[j], self._starts[j + 1])
+            total[j] = weight[rows] @ per_key[self._key[rows]]
+        return total
+
+    def levels(self) -> Floats:
+        """Log likelihood ratios with the answers' own coins."""
+        own = np.ones((1, len(self._pull)), dtype=np.int8)
+        return np.asarray(self._levels(own)[0])
+
+    def copies(self, signs: Sequence[NDArray[np.int8]]) -> Floats:
+        """Log likelihood ratios with these signs on top of the own coins, (copies, judged)."""
+        return self._levels(np.stack([sign[self._sided] for sign in signs]))
+
+    def _levels(self, signs: NDArray[np.int8]) -> Floats:
+        """By annotator: one product of signs and gains each, then the sum over the grid for many annotators at once."""
+        levels = np.empty((len(signs), self._m))
+        size = max(1, _BLOCK // (len(signs) * self._gain.shape[1]))
         for first in range(0, self._m, size):
             last = min(first + size, self._m)
-            rows = slice(*np.searchsorted(self._position, [first, last]))
-            cell = (self._position[rows] - first) * self._n_keys + self._key[rows]
-            counts = np.bincount(cell, pull[rows], (last - first) * self._n_keys)
-            parts.append(counts.reshape(last - first, self._n_keys) @ self._gain)
-        return np.concatenate(parts) if parts else np.zeros((0, self._gain.shape[1]))
+            half = np.empty((last - first, len(signs), self._gain.shape[1]))
+            for j in range(first, last):
+                rows = slice(self._starts[j], self._starts[j + 1])
+                half[j - first] = (signs[:, rows] * self._pull[rows]) @ self._gain[self._key[rows]]
+            half = np.abs(half) / 2
+            terms = self._base[first:last, None, :] + half
+            top = terms.max(axis=2)
+            # both sides: exp(base + half) + exp(base - half)
+            sums = np.einsum("jcg,jcg->jc", np.exp(terms - top[:, :, None]), 1.0 + np.exp(-2.0 * half))
+            levels[:, first:last] = (top + np.log(sums) - self._honest[first:last, None]).T
+        return levels
 
 
 def _support_bins(support: Floats, uncertainty: Floats) -> tuple[Ints, Floats, Floats]:

@@ -77,7 +77,7 @@ def test_levels_with_turned_coins_equal_the_own_levels_of_the_turned_answers(gra
     rows = np.zeros(len(answers), dtype=bool)
     rows[design._chosen] = sign < 0
     other = FlipDesign(turned(answers, rows), n_items=ITEMS, n_annotators=M, judged=judged, ridge=ridge_for(answers))
-    drawn = design.likelihood_levels(shares_coins=False).levels(sign)
+    drawn = design.likelihood_levels(shares_coins=False).copies([sign])[0]
     assert drawn == pytest.approx(other.likelihood_levels(shares_coins=False).levels(), abs=1e-6)
 
 
@@ -107,6 +107,15 @@ def test_level_equals_the_ratio_of_the_two_models_answer_by_answer(monkeypatch):
     assert design.likelihood_levels(shares_coins=False).levels() == pytest.approx(expected, abs=0.02)
 
 
+def test_what_columns_have_in_common_is_the_mean_ratio_over_all_flips():
+    answers = some_answers().take(np.arange(60))
+    design = FlipDesign(answers, n_items=ITEMS, n_annotators=M, judged=np.arange(M), ridge=5.0)
+    levels = design.likelihood_levels(shares_coins=False)
+    drawn = np.exp(levels.copies(design.flips(5).signs(0, 20_000)))
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(drawn.mean(axis=0) - np.exp(levels.in_common())) <= 4 * error).all()
+
+
 def test_an_answer_against_the_consensus_weighs_more_than_one_with_it():
     answers, judged = some_answers(), np.arange(M)
     design = FlipDesign(answers, n_items=ITEMS, n_annotators=M, judged=judged, ridge=5.0)
@@ -116,10 +125,9 @@ def test_an_answer_against_the_consensus_weighs_more_than_one_with_it():
     assert (gain[0] > gain[-1]).all()
 
 
-def level_rule_by_hand(own, copies, drawn, q, honest_from):
+def level_rule_by_hand(own, copies, drawn, in_common, q, honest_from):
     """Every level tried one by one, from the lowest."""
-    everything = np.vstack([own, copies])
-    shift = 0.25 * np.log(np.exp(everything).mean(axis=0))
+    shift = 0.25 * in_common
     own, copies, drawn = own - shift, copies - shift, drawn - shift
     weight = ((copies > own).sum(axis=0) / (len(copies) + 1) > honest_from) / (1 - honest_from)
     if honest_from == 0:
@@ -137,15 +145,15 @@ def level_rule_by_hand(own, copies, drawn, q, honest_from):
 def test_level_rule_equals_brute_force(seed, shares_coins):
     rng = np.random.default_rng(seed)
     own = np.concatenate([rng.normal(3, 1, 10), rng.normal(0, 1, 30)])
-    copies = rng.normal(size=(60, 40))
+    copies, in_common = rng.normal(size=(60, 40)), rng.normal(size=40)
 
     class Fixed(np.random.Generator):
         def random(self, *_, **__):
             return np.full(40, 1e-9)  # ties do not occur
 
-    rule = LevelRule(own, copies, shares_coins=shares_coins, rng=Fixed(np.random.PCG64(0)))
+    rule = LevelRule(own, copies, in_common, shares_coins=shares_coins, rng=Fixed(np.random.PCG64(0)))
     chosen = rule.select(copies[:20], q=0.1, offset=1.0)
-    expected = level_rule_by_hand(own, copies, copies[:20], 0.1, 0.0 if shares_coins else 0.5)
+    expected = level_rule_by_hand(own, copies, copies[:20], in_common, 0.1, 0.0 if shares_coins else 0.5)
     if shares_coins:
         assert chosen.sum() <= rule.select(copies[:20], q=0.1, offset=0.0).sum()
     assert chosen.any()
@@ -155,5 +163,5 @@ def test_level_rule_equals_brute_force(seed, shares_coins):
 def test_level_rule_where_copies_reach_as_high_selects_nobody():
     rng = np.random.default_rng(9)
     levels = rng.normal(size=(101, 12))
-    rule = LevelRule(levels[0], levels[1:], shares_coins=False, rng=rng)
+    rule = LevelRule(levels[0], levels[1:], np.zeros(12), shares_coins=False, rng=rng)
     assert not rule.select(levels[1:], q=0.01, offset=1.0).any()
