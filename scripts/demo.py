@@ -273,7 +273,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where its data and logs go")
     parser.add_argument("--exit", action="store_true", help="end at once instead of waiting for Ctrl-C")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs start with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     folder = emptied(options.folder.resolve())
     crowd = Crowd.assemble(options.seed)
     try:
