@@ -270,7 +270,7 @@ def test_empty_service_greets_and_loads_the_demo(fresh: tuple[FlaskClient, Store
     (project,) = store.list_projects()
     assert answer.location == f"/ui/projects/{project.id}"
     assert project.kind == "demo"
-    assert project.counts["judged"] == 3123
+    assert project.counts["judged"] == 3122
     assert "is waiting" in visible(get(client, answer.location))
 
 
