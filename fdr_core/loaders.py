@@ -155,7 +155,12 @@ def _read_skips(skips: pd.DataFrame, *, coin: str) -> RawSkips:
 
 def _names(df: pd.DataFrame) -> str:
     """List a table's columns for a message."""
-    return ", ".join(str(name) for name in df.columns[:20]) or "no columns"
+    return ", ".join(_short(str(name)) for name in df.columns[:20]) or "no columns"
+
+
+def _short(name: str, most: int = 60) -> str:
+    """Cut a name that fills pages: a file that is no table can have one."""
+    return name if len(name) <= most else f"{name[:most]}… ({len(name):,} characters)"
 
 
 def csv_header(path: str | Path) -> tuple[str, list[str]]:
