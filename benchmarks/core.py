@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 from fdr_core import Comparisons, SufficientStatistics, detect
-from fdr_core.draws import Fixed, run_draws
+from fdr_core.draws import Fixed, Rule, run_draws
 from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
 from fdr_core.paths import Races, follow
 from fdr_core.selection import loss_limit
@@ -115,7 +115,7 @@ def case_growth(m: int, n: int, N: int) -> dict:
     sums = SufficientStatistics.from_comparisons(simulated(m, n, N)).sums
     begun = time.perf_counter()
     construction = Fixed(fixed_design(sums, np.arange(len(sums.counts))))
-    run_draws(construction, path="lbi", q=0.1, cut="knockoff+", draws=10, seed=0)
+    run_draws(construction, Rule(0.1, "knockoff+", 10, 0), path="lbi")
     return {"seconds": time.perf_counter() - begun}
 
 

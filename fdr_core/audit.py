@@ -43,7 +43,7 @@ class Audit:
 
     Attributes
     ----------
-    construction : "flip", "paper" or "none".
+    construction : "flip" (coins flipped anew), "paper" (sides held fixed, as in the paper) or "none".
     assessable : (m,) whether each annotator has enough answers to be judged.
     more_needed : (m,) about how many more answers each would need.
     coin : (rows,) the coin of every row of answers as it is used.
@@ -322,7 +322,8 @@ def _paper_if_separable(
         )
         return "none"
     verdict.say(
-        f"Item scores and biases are separable (smallest eigenvalue {lowest:.2f}): the paper's construction applies."
+        f"Item scores and biases are separable (smallest eigenvalue {lowest:.2f}), so annotators can be judged with "
+        "the sides as they stood."
     )
     return "paper"
 

@@ -9,8 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fdr_core.knockoffs.consensus import Consensus
 from fdr_core.knockoffs.flip import FlipDesign
+from fdr_core.knockoffs.likelihood import FlippedLevels, ResampledLevels
 from fdr_core.knockoffs.paper import FixedDesign, FixedKnockoffs, fixed_design
+from fdr_core.knockoffs.rows import JudgedRows
 from fdr_core.paths import follow
 from fdr_core.paths.problem import PathProblem, Races
 from fdr_core.selection import CUTS, LevelRule, e_values, loss_limit, race_results, select
@@ -36,10 +39,6 @@ class Construction(Protocol):
         """Return the problem of one draw."""
         ...
 
-    def own_problem(self) -> PathProblem:
-        """Return the problem of the own columns alone."""
-        ...
-
 
 @dataclass(frozen=True)
 class Draws:
@@ -63,10 +62,6 @@ class Flips:
         """Flip all coins anew, d times."""
         return self._design.draw(self._flips, index, self.copies, correlations_only=self._is_marginal)
 
-    def own_problem(self) -> PathProblem:
-        """The annotators' own columns."""
-        return self._design.own_problem(correlations_only=self._is_marginal)
-
 
 class Fixed:
     """The paper's construction, one copy."""
@@ -82,27 +77,76 @@ class Fixed:
         """Draw a random rotation of the knockoff columns."""
         return self._knockoffs.draw(rng)
 
-    def own_problem(self) -> PathProblem:
-        """The annotators' own columns."""
-        return self._design.own_problem()
+
+class Levels(Protocol):
+    """A way of making copies that are told from their annotator by likelihood ratio alone."""
+
+    m: int
+    copies: int
+
+    def own(self) -> Floats:
+        """Levels of the annotators."""
+        ...
+
+    def draw(self, index: int) -> Floats:
+        """Levels of the copies of one draw, (copies, m)."""
+        ...
 
 
-def run_draws(
-    construction: Construction,
-    *,
-    path: str,
-    q: float,
-    cut: str,
-    draws: int,
-    seed: int,
-    progress: Progress | None = None,
-) -> Draws:
+class Flipped:
+    """Copies by flipping the coins anew."""
+
+    def __init__(self, consensus: Consensus, design: FlipDesign, *, copies: int, seed: int) -> None:
+        self.m, self.copies = design.m, copies
+        self._flips, self._levels = design.flips(seed), FlippedLevels(consensus, design.rows)
+
+    def own(self) -> Floats:
+        """With the coins as they fell."""
+        return self._levels.levels()
+
+    def draw(self, index: int) -> Floats:
+        """Flip all coins anew, once per copy."""
+        return self._levels.copies(self._flips.signs(index, self.copies))
+
+
+class Resampled:
+    """Copies by answering anew, for sides that no coin decided."""
+
+    def __init__(self, consensus: Consensus, rows: JudgedRows, *, copies: int, seed: int) -> None:
+        self.m, self.copies, self._seed = len(rows.judged), copies, seed
+        self._levels = ResampledLevels(consensus, rows)
+
+    def own(self) -> Floats:
+        """With the answers as given."""
+        return self._levels.levels()
+
+    def draw(self, index: int) -> Floats:
+        """Let the honest model answer every question anew, once per copy."""
+        return self._levels.copies(self.copies, np.random.default_rng([self._seed, index]))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How to select in every draw, and how many draws there are."""
+
+    q: float
+    cut: str
+    draws: int
+    seed: int
+
+    @property
+    def offset(self) -> float:
+        """1 with knockoff+, 0 without."""
+        return CUTS[self.cut]
+
+
+def run_draws(construction: Construction, rule: Rule, *, path: str, progress: Progress | None = None) -> Draws:
     """Draw, follow the path, select; again and again with recorded seeds."""
-    m, copies, offset = construction.m, construction.copies, CUTS[cut]
+    m, copies, q, offset = construction.m, construction.copies, rule.q, rule.offset
     share, e = np.zeros(m), np.zeros(m)
     limit = loss_limit(m, q, offset, copies)
-    for index in range(draws):
-        rng = np.random.default_rng([seed, index])
+    for index in range(rule.draws):
+        rng = np.random.default_rng([rule.seed, index])
         problem = construction.draw(index, rng)
         races = Races(problem, close=construction.closes_races, limit=limit, rng=rng)
         entry = follow(problem, path, races=races).entry
@@ -110,33 +154,21 @@ def run_draws(
         share += selection.selected
         e += e_values(selection, copies)
         if progress:
-            progress(index + 1, draws)
-    return Draws(share / draws, e / draws)
+            progress(index + 1, rule.draws)
+    return Draws(share / rule.draws, e / rule.draws)
 
 
-def run_levels(
-    design: FlipDesign,
-    *,
-    shares_coins: bool,
-    copies: int,
-    q: float,
-    cut: str,
-    draws: int,
-    seed: int,
-    progress: Progress | None = None,
-) -> Draws:
+def run_levels(levels: Levels, rule: Rule, *, shares_coins: bool, progress: Progress | None = None) -> Draws:
     """Level annotators and copies by likelihood ratio; select once per draw, the copies of that draw counting."""
-    flips, statistic = design.flips(seed), design.likelihood_levels(shares_coins=shares_coins)
-    drawn = np.empty((draws, copies, design.m))
-    for index in range(draws):
-        drawn[index] = statistic.copies(flips.signs(index, copies))
+    drawn = np.empty((rule.draws, levels.copies, levels.m))
+    for index in range(rule.draws):
+        drawn[index] = levels.draw(index)
         if progress:
-            progress(index + 1, draws)
-    rng = np.random.default_rng([seed, draws])
-    pooled = drawn.reshape(-1, design.m)
-    rule = LevelRule(statistic.levels(), pooled, statistic.in_common(), shares_coins=shares_coins, rng=rng)
-    share = np.mean([rule.select(levels, q=q, offset=CUTS[cut]) for levels in drawn], axis=0)
-    return Draws(share, np.zeros(design.m))
+            progress(index + 1, rule.draws)
+    rng = np.random.default_rng([rule.seed, rule.draws])
+    chooser = LevelRule(levels.own(), drawn.reshape(-1, levels.m), shares_coins=shares_coins, rng=rng)
+    share = np.mean([chooser.select(copies, q=rule.q, offset=rule.offset) for copies in drawn], axis=0)
+    return Draws(share, np.zeros(levels.m))
 
 
 def two_pass_rss(design: FixedDesign, answers: Answers, sums: Sums, judged: Ints) -> float:

@@ -33,6 +33,14 @@ def guarantee_of(
         return Guarantee(
             "none proven (sides not random)", "Coin flips were used although the audit does not support them."
         )
+    if by_likelihood and verdict.construction == "paper":
+        return Guarantee(
+            "none proven (counted on copies)",
+            f"Sides were not assigned by chance, so copies answer every question anew as honest annotators would; they "
+            f"count how many honest annotators would be flagged, aiming at {share} of the flags. That rests on a model "
+            f"of judging and has no proof: in simulations its rate of false flags stayed at or below about {share}, "
+            "and somewhat above where honest annotators also answer at random now and then.",
+        )
     caveat = _caveat(verdict, variance)
     if by_likelihood:
         return Guarantee(

@@ -69,9 +69,6 @@ def select(level: Floats, result: NDArray[np.int8], *, q: float, offset: float, 
 
 #: An annotator whose copies mostly do better is taken for honest when false flags are counted (Storey 2002).
 HONEST_FROM = 0.5
-#: How much counts what an annotator's columns have in common (disagreement with the consensus): less than fully, or a
-#: few annotators whom the consensus cannot explain would dominate the count of false flags (measured).
-COMMON_SHARE = 0.75
 
 
 class LevelRule:
@@ -86,23 +83,19 @@ class LevelRule:
     ----------
     own : (m,) levels of the annotators, log likelihood ratios.
     copies : (K, m) levels of all their copies, over all draws.
-    in_common : (m,) log of the mean likelihood ratio over flips: the same for an annotator's own column and its copies.
     shares_coins : annotators met the same coins.
     """
 
-    def __init__(
-        self, own: Floats, copies: Floats, in_common: Floats, *, shares_coins: bool, rng: np.random.Generator
-    ) -> None:
-        self._shift = (1 - COMMON_SHARE) * in_common
-        self._own, self._copies = own - self._shift, copies - self._shift
-        self._levels = -np.sort(-self._own)
+    def __init__(self, own: Floats, copies: Floats, *, shares_coins: bool, rng: np.random.Generator) -> None:
+        self._own, self._copies = own, copies
+        self._levels = -np.sort(-own)
         self._honest_from = 0.0 if shares_coins else HONEST_FROM
         above = (copies > own).sum(axis=0) + rng.random(len(own)) * ((copies == own).sum(axis=0) + 1)
         self._weight = (above / (len(copies) + 1) > self._honest_from) / (1 - self._honest_from)
 
     def select(self, copies: Floats, *, q: float, offset: float) -> Mask:
         """Select with the false flags counted on some of the copies, (k, m)."""
-        levels = (copies - self._shift).ravel()
+        levels = copies.ravel()
         order = np.argsort(-levels, kind="stable")
         counted = np.concatenate([[0.0], np.cumsum(np.tile(self._weight, len(copies))[order])]) / len(copies)
         false = counted[np.searchsorted(-levels[order], -self._levels, side="right")]

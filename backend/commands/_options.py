@@ -42,7 +42,11 @@ _DETECTION: Mapping[str, Option] = MappingProxyType(
         "min_bias": _share("--min-bias", 0.1, text="Smallest lean worth a flag."),
         "aggregate": _choice("--aggregate", "majority", "evalues", text="How draws are combined."),
         "statistic": _choice(
-            "--statistic", "auto", "likelihood", "path", text="With coin flips, what orders annotators and copies."
+            "--statistic",
+            "auto",
+            "likelihood",
+            "path",
+            text="What orders annotators and copies; auto: likelihood for the majority of draws.",
         ),
     }
 )

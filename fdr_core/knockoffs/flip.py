@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fdr_core.design import DENSE_ITEMS, item_solver
-from fdr_core.knockoffs.likelihood import Consensus, LikelihoodLevels
+from fdr_core.knockoffs.rows import JudgedRows
 from fdr_core.knockoffs.signs import CoinFlips
 from fdr_core.paths.problem import PathProblem
 from fdr_core.statistics import Answers, sum_answers
@@ -42,17 +42,11 @@ class FlipDesign:
 
     def __init__(self, answers: Answers, *, n_items: int, n_annotators: int, judged: Ints, ridge: float) -> None:
         sums = sum_answers(answers, n_items, n_annotators)
-        self._answers, self._n_annotators, self._judged, self._ridge = answers, n_annotators, judged, ridge
         self._n_items = n_items
         self._solver = item_solver(sums.laplacian, ridge=ridge)
         self.theta = self._solver.solve(sums.Dy)
-        position = np.full(n_annotators, -1, dtype=np.int64)
-        position[judged] = np.arange(len(judged))
-        chosen = np.flatnonzero(position[answers.annotator] >= 0)
-        chosen = chosen[np.argsort(position[answers.annotator[chosen]], kind="stable")]
-        self._chosen = chosen
-        self._rows = answers.take(chosen)
-        self._position = position[self._rows.annotator]
+        self.rows = JudgedRows.of(answers, judged, n_annotators)
+        self._rows, self._position = self.rows.answers, self.rows.position
         self._starts = np.searchsorted(self._position, np.arange(len(judged)))
         self.m = len(judged)
         self._scale = 1.0 / np.sqrt(np.maximum(sums.counts[judged], 1.0))
@@ -90,17 +84,6 @@ class FlipDesign:
         factors = [self.own_rows, *(self._factor(self._signed_counts(sign)) for sign in signs)]
         rows = np.concatenate(factors) if self._is_dense else sp.csr_array(sp.vstack(factors))
         return self._problem(c, rows, lanes=copies + 1)
-
-    def likelihood_levels(self, *, shares_coins: bool) -> LikelihoodLevels:
-        """Fit the consensus and return what tells a lean from judging, for any signs."""
-        consensus = Consensus(
-            self._answers,
-            n_items=self._n_items,
-            n_annotators=self._n_annotators,
-            ridge=self._ridge,
-            shares_coins=shares_coins,
-        )
-        return LikelihoodLevels(consensus, self._rows, self._chosen, self._position, self._judged)
 
     def flips(self, seed: int) -> CoinFlips:
         """The coins of the judged annotators' answers."""

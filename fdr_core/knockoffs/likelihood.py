@@ -1,286 +1,97 @@
 """How strongly an annotator's answers speak for a lean: a likelihood ratio per annotator, and per knockoff copy of it.
 
-An answer against a clear consensus tells more about a lean than an answer anybody would have given. The honest model is
-``P(g | x) ~ w_g exp(g x / 2)`` for grade g and ``x = slope (u_left - u_right)``: logistic for yes/no answers, adjacent
-categories for graded ones, with a slope per annotator out of a grid. The leaning model clicks one side with probability
-p and judges otherwise. Utilities, weights and slopes come from fits that do not see sides: turning a coin changes the
-sign of ``g`` and of ``x`` together, so all of it stays, and only "was it the side?" changes from copy to copy.
+An answer against a clear consensus tells more about a lean than an answer anybody would have given. The leaning model
+clicks one side with probability p and judges otherwise; judging is the honest model of `Consensus`. Copies are made in
+one of two ways: the coins are flipped anew, which changes nothing but "was it the side?" (`FlippedLevels`), or, where
+no coin decided, the answers are drawn anew from the honest model, sides as they stood (`ResampledLevels`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from fdr_core.design import DENSE_ITEMS, item_solver
-from fdr_core.statistics import Answers
+from fdr_core.knockoffs.consensus import Consensus, Grades, moderated
+from fdr_core.knockoffs.rows import JudgedRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Probabilities of clicking the side, all equally likely before looking.
+#: Probabilities of clicking the side; how common each is, is learnt from the crowd.
 CLICKS = np.array([0.15, 0.3, 0.45, 0.6, 0.8, 0.97])
-#: How much an annotator's answers follow the item scores; how common each slope is, is learnt from the crowd.
-SLOPES = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0])
-#: Graded answers are read in at most this many strengths.
-STRENGTHS = 8
 #: Answers are pooled by how strongly the consensus supports the chosen item.
 SUPPORT_BINS = 96
-#: Ridge on the logit scale as a share of the least-squares one: an answer carries at most 1/4 of its information there.
-#: Where nobody shares a coin nothing can be absorbed, and a weaker ridge finds more (measured).
-RIDGE_SHARED, RIDGE_OWN = 0.25, 0.03
-_NEWTON_STEPS, _EM_STEPS = 25, 30
+#: What is believed of the clicks before looking counts like this many leaning annotators.
+_PRIOR_ANNOTATORS, _EM_STEPS = 2.0, 40
+#: That an annotator disagrees with the consensus speaks for a lean in its copies as much as in its own answers. It
+#: counts up to this log ratio: people disagree for other reasons too, and a few whom the consensus cannot explain would
+#: otherwise dominate the count of false flags (measured on real data).
+MOST_IN_COMMON = 2.0
 #: Numbers at a time that stay in the processor's cache.
 _BLOCK = 50_000
 
 
-@dataclass(frozen=True)
-class Grades:
-    """Strengths of answers: ``values`` ascending in (0, 1], ``strength`` the index of each answer, -1 for a tie."""
-
-    values: Floats
-    strength: Ints
-
-    @classmethod
-    def of(cls, outcome: Floats) -> Grades:
-        """Read the strengths of a table of answers."""
-        size = np.abs(outcome)
-        if len(np.unique(size[size > 0])) > STRENGTHS:
-            size = np.ceil(size * STRENGTHS) / STRENGTHS
-        values = np.unique(size[size > 0]) if (size > 0).any() else np.ones(1)
-        return cls(values, np.where(size > 0, np.searchsorted(values, size), -1))
-
-    @property
-    def has_ties(self) -> bool:
-        """Whether anybody could not decide."""
-        return bool((self.strength < 0).any())
-
-
-def moderated(slope: float, uncertainty: Floats | float) -> Floats | float:
-    """The slope that averages a logistic curve over normally distributed scores (MacKay 1992)."""
-    return slope / np.sqrt(1 + np.pi / 8 * slope**2 * uncertainty)
-
-
-class HonestModel:
-    """Probability of a grade given the item scores; ``log_weights`` of the strengths, ties first."""
-
-    def __init__(self, grades: Grades, weight: Floats) -> None:
-        self._has_ties = grades.has_ties
-        self.values = grades.values
-        self.log_weights = np.zeros(len(grades.values) + 1)
-        self.observed = np.bincount(grades.strength + 1, weight, len(self.log_weights))
-
-    def log_probability(self, strength: Ints, support: Floats) -> Floats:
-        """``log P`` of answers of this strength where the chosen item has this support (``x`` towards it)."""
-        value = np.concatenate([[0.0], self.values])[strength + 1]
-        return np.asarray(self.log_weights[strength + 1] + value * support / 2 - self._log_normaliser(support))
-
-    def moments(self, x: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of the grade."""
-        P, grade = self._table(x)
-        mean = grade @ P
-        return mean, (grade**2) @ P - mean**2
-
-    def reweigh(self, x: Floats, weight: Floats) -> None:
-        """Let the model expect every strength as often as it was observed."""
-        if len(self.values) == 1 and not self._has_ties:
-            return
-        P, _ = self._table(x)
-        expected = P @ weight
-        k = len(self.values)
-        folded = np.concatenate([expected[2 * k :], expected[:k] + expected[k : 2 * k]])
-        seen = self.observed > 0
-        offset = 0 if self._has_ties else 1
-        self.log_weights[seen] += np.log(self.observed[seen] / folded[np.flatnonzero(seen) - offset])
-
-    def _log_normaliser(self, x: Floats) -> Floats:
-        half = np.multiply.outer(self.values, np.abs(x)) / 2
-        log_sum = self.log_weights[1:, None] + half + np.log1p(np.exp(-2 * half))
-        if self._has_ties:
-            log_sum = np.concatenate([log_sum, np.full((1, len(x)), self.log_weights[0])])
-        return np.asarray(np.logaddexp.reduce(log_sum, axis=0))
-
-    def _table(self, x: Floats) -> tuple[Floats, Floats]:
-        """Probabilities (grade x answer) and the grades: positive, negative, tie."""
-        grade = np.concatenate([self.values, -self.values, [0.0] * self._has_ties])
-        log_w = np.concatenate([self.log_weights[1:], self.log_weights[1:], self.log_weights[:1][: self._has_ties]])
-        return np.exp(log_w[:, None] + np.multiply.outer(grade, x) / 2 - self._log_normaliser(x)), grade
-
-
-class Consensus:
-    """Item utilities, slopes and grade weights, fitted without looking at sides.
-
-    Parameters
-    ----------
-    ridge : of the least-squares fit, which grows with the answers per coin.
-    shares_coins : annotators met the same coins. Then a common lean of the crowd looks like item scores; a slope would
-        undo the ridge that keeps them apart (FDR .55 in simulations), so everybody has slope 1.
-    """
-
-    def __init__(
-        self, answers: Answers, *, n_items: int, n_annotators: int, ridge: float, shares_coins: bool = False
-    ) -> None:
-        self._answers, self._n_items, self._m = answers, n_items, n_annotators
-        self._ridge = ridge * (RIDGE_SHARED if shares_coins else RIDGE_OWN)
-        self._slopes = np.ones(1) if shares_coins else SLOPES
-        self.grades = Grades.of(answers.outcome)
-        self.honest = HonestModel(self.grades, answers.weight)
-        side = np.sign(answers.outcome)
-        self._grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
-        self._fit(np.ones(n_annotators))
-        expected_slope = self._learn_slopes()
-        if not shares_coins:
-            self._fit(expected_slope)
-            self._learn_slopes()
-
-    @cached_property
-    def support(self) -> Floats:
-        """``u_chosen - u_other`` (in ties ``u_left - u_right``) without the answer itself: one leave-one-out step."""
-        answers = self._answers
-        sign = np.where(self._grade < 0, -1.0, 1.0)
-        slope = self._slope[answers.annotator]
-        x = slope * (self._u[answers.left] - self._u[answers.right])
-        mean, variance = self.honest.moments(x)
-        leverage = slope**2 * variance / 4 * self.uncertainty
-        gap = self._u[answers.left] - self._u[answers.right]
-        own_pull = slope * (self._grade - mean) / 2 * self.uncertainty / (1 - np.minimum(leverage, 0.9))
-        return np.asarray(sign * (gap - np.where(self._grade != 0, own_pull, 0.0)))
-
-    @cached_property
-    def slopes(self) -> tuple[Floats, Floats]:
-        """The slopes that occur in this crowd, and how common they are."""
-        kept = self._share > 1e-3
-        return self._slopes[kept], self._share[kept] / self._share[kept].sum()
-
-    def _fit(self, slope: Floats) -> None:
-        """Newton steps for the utilities, alternating with the weights of the grades."""
-        answers, n = self._answers, self._n_items
-        self._slope = slope
-        b = slope[answers.annotator]
-        u = np.zeros(n)
-        for _ in range(_NEWTON_STEPS):
-            x = b * (u[answers.left] - u[answers.right])
-            self.honest.reweigh(x, answers.weight)
-            mean, variance = self.honest.moments(x)
-            pull = answers.weight * b * (self._grade - mean) / 2
-            self._information = answers.weight * b**2 * variance / 4
-            gradient = np.bincount(answers.left, pull, n) - np.bincount(answers.right, pull, n) - self._ridge * u
-            self._solver = item_solver(self._laplacian(), ridge=self._ridge)
-            step = self._solver.solve(gradient)
-            u = u + np.clip(step, -2.0, 2.0)
-            if np.abs(step).max(initial=0.0) < 1e-3:
-                break
-        self._u = u
-
-    def _laplacian(self) -> sp.csr_array:
-        answers, shape = self._answers, (self._n_items, self._n_items)
-        links = sp.coo_array((self._information, (answers.left, answers.right)), shape=shape).tocsr()
-        links = links + links.T
-        return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel()) - links)
-
-    @cached_property
-    def uncertainty(self) -> Floats:
-        """Variance of ``u_left - u_right`` per answer; beyond the dense size from the diagonal alone."""
-        left, right, n = self._answers.left, self._answers.right, self._n_items
-        if n <= DENSE_ITEMS:
-            inverse = self._solver.solve(np.eye(n))
-            d = np.diag(inverse)
-            return np.asarray(d[left] + d[right] - 2 * inverse[left, right])
-        diagonal = np.bincount(left, self._information, n) + np.bincount(right, self._information, n) + self._ridge
-        return np.asarray(1 / diagonal[left] + 1 / diagonal[right])
-
-    def _learn_slopes(self) -> Floats:
-        """EM for how common each slope is; returns every annotator's expected slope."""
-        answers = self._answers
-        x = np.where(self._grade < 0, -1.0, 1.0) * (self._u[answers.left] - self._u[answers.right])
-        log_likelihood = self._log_likelihoods(x, self._slopes)
-        share = np.full(len(self._slopes), 1 / len(self._slopes))
-        for _ in range(_EM_STEPS):
-            joint = log_likelihood + np.log(share)[:, None]
-            posterior = np.exp(joint - np.logaddexp.reduce(joint, axis=0))
-            share = np.maximum(posterior.mean(axis=1), 1e-4)
-            share /= share.sum()
-        self._share = share
-        return np.asarray(self._slopes @ posterior)
-
-    def _log_likelihoods(self, support: Floats, slopes: Floats, uncertainty: Floats | float = 0.0) -> Floats:
-        """Per slope and annotator."""
-        answers, strength = self._answers, self.grades.strength
-        rows = [
-            answers.weight * self.honest.log_probability(strength, moderated(slope, uncertainty) * support)
-            for slope in slopes
-        ]
-        return np.array([np.bincount(answers.annotator, row, self._m) for row in rows])
-
-    def honest_log_likelihoods(self) -> Floats:
-        """Per slope of `slopes` and annotator."""
-        return self._log_likelihoods(self.support, self.slopes[0], self.uncertainty)
-
-
-class LikelihoodLevels:
+class FlippedLevels:
     """The log likelihood ratio "leans" to "judges" of every judged annotator, under its own or freshly flipped coins.
 
     Parameters
     ----------
     consensus : fitted to all answers.
-    answers : the answers of the judged, ordered by annotator.
-    chosen : their positions in the table that ``consensus`` was fitted to.
-    position : which of the judged each row belongs to, ascending.
-    judged : codes of the judged annotators.
+    rows : the answers of the judged.
     """
 
-    def __init__(self, consensus: Consensus, answers: Answers, chosen: Ints, position: Ints, judged: Ints) -> None:
-        self._m = len(judged)
+    def __init__(self, consensus: Consensus, rows: JudgedRows) -> None:
+        self._m = len(rows.judged)
+        answers, chosen = rows.answers, rows.chosen
         strength, support = consensus.grades.strength[chosen], consensus.support[chosen]
-        is_sided = strength >= 0
-        self._sided = np.flatnonzero(is_sided)
+        self._sided = np.flatnonzero(strength >= 0)
         self._pull = (answers.weight * np.sign(answers.outcome))[self._sided]
-        self._position = position[self._sided]
+        self._starts = np.searchsorted(rows.position[self._sided], np.arange(self._m + 1))
         bin_of, at, unsure = _support_bins(support[self._sided], consensus.uncertainty[chosen][self._sided])
-        n_strengths = len(consensus.grades.values)
-        self._key = bin_of * n_strengths + strength[self._sided]
+        self._key = bin_of * len(consensus.grades.values) + strength[self._sided]
         slopes, shares = consensus.slopes
         self._gain = self._gains(consensus, at, unsure, slopes)
-        honest = consensus.honest_log_likelihoods()[:, judged]
-        counts = np.bincount(position, answers.weight, self._m)
+        honest = consensus.honest_log_likelihoods()[:, rows.judged]
+        counts = np.bincount(rows.position, answers.weight, self._m)
         grid = honest[:, None, :] + np.log1p(-CLICKS)[None, :, None] * counts
         prior = np.log(shares / (2 * len(CLICKS)))
-        self._base = (grid + prior[:, None, None]).reshape(-1, self._m).T
+        self._base = (grid + prior[:, None, None]).reshape(-1, self._m).T + self._summed(self._gain) / 2
         self._honest = np.logaddexp.reduce(honest + np.log(shares)[:, None], axis=0)
-        self._starts = np.searchsorted(self._position, np.arange(self._m + 1))
-        self._base += self._summed(self._gain) / 2
+        self._base += np.tile(np.log(self._learn_clicks() * len(CLICKS)), len(slopes))
+        self._honest += np.maximum(0.0, self.in_common() - MOST_IN_COMMON)
 
     def _gains(self, consensus: Consensus, at: Floats, unsure: Floats, slopes: Floats) -> Floats:
         """``log(1 + p h / ((1 - p) P))``: what the side's click adds, per key and grid point."""
         n = len(consensus.grades.values)
         support, strength = np.repeat(at, n), np.tile(np.arange(n), len(at))
-        seen = np.bincount(consensus.grades.strength[consensus.grades.strength >= 0], minlength=n).astype(float)
-        click = (
-            seen / max(1.0, seen.sum()) + 1 / n
-        ) / 2  # how strongly a clicker clicks: between as everybody and anyhow
+        click = _click_strengths(consensus.grades)[strength]
         odds = CLICKS / (1 - CLICKS)
         doubt = np.repeat(unsure, n)
         log_p = [consensus.honest.log_probability(strength, moderated(slope, doubt) * support) for slope in slopes]
-        return np.concatenate([np.log1p(np.outer(click[strength] * np.exp(-row), odds)) for row in log_p], axis=1)
+        return np.concatenate([np.log1p(np.outer(click * np.exp(-row), odds)) for row in log_p], axis=1)
+
+    def _summed(self, per_key: Floats, sign: Floats | None = None) -> Floats:
+        """Sum a figure per key and grid point over the sided answers of every annotator."""
+        total = np.zeros((self._m, per_key.shape[1]))
+        weight = np.abs(self._pull) if sign is None else np.abs(self._pull) * sign
+        for j in range(self._m):
+            rows = slice(self._starts[j], self._starts[j + 1])
+            total[j] = weight[rows] @ per_key[self._key[rows]]
+        return total
+
+    def _learn_clicks(self) -> Floats:
+        half = np.abs(self._summed(self._gain, np.sign(self._pull))) / 2
+        terms = self._base + half + np.log1p(np.exp(-2.0 * half))
+        by_click = np.logaddexp.reduce(terms.reshape(self._m, -1, len(CLICKS)), axis=1)
+        return click_shares(by_click + np.log(len(CLICKS)) - self._honest[:, None])
 
     def in_common(self) -> Floats:
         """Log of the mean likelihood ratio over all flips of single answers: what own column and copies share."""
         both_sides = self._base + np.log(2.0) + self._summed(np.log(np.cosh(self._gain / 2)))
         return np.asarray(np.logaddexp.reduce(both_sides, axis=1) - self._honest)
-
-    def _summed(self, per_key: Floats) -> Floats:
-        """Sum a figure per key and grid point over the sided answers of every annotator."""
-        total = np.zeros((self._m, per_key.shape[1]))
-        weight = np.abs(self._pull)
-        for j in range(self._m):
-            rows = slice(self._starts[j], self._starts[j + 1])
-            total[j] = weight[rows] @ per_key[self._key[rows]]
-        return total
 
     def levels(self) -> Floats:
         """Log likelihood ratios with the answers' own coins."""
@@ -308,6 +119,124 @@ class LikelihoodLevels:
             sums = np.einsum("jcg,jcg->jc", np.exp(terms - top[:, :, None]), 1.0 + np.exp(-2.0 * half))
             levels[:, first:last] = (top + np.log(sums) - self._honest[first:last, None]).T
         return levels
+
+
+class ResampledLevels:
+    """The same log likelihood ratios where no coin decided: copies answer by the honest model, sides as they stood.
+
+    A copy takes a slope out of what the annotator's own answers leave possible, and answers every question anew. All
+    that a level needs is how many answers of each kind fell where the items differ by so much.
+
+    Parameters as of `FlippedLevels`.
+    """
+
+    def __init__(self, consensus: Consensus, rows: JudgedRows) -> None:
+        self._m = len(rows.judged)
+        answers, chosen = rows.answers, rows.chosen
+        strength = consensus.grades.strength[chosen]
+        gap = np.where(answers.outcome < 0, -1.0, 1.0) * consensus.support[chosen]
+        unsure_gap = consensus.uncertainty[chosen]
+        gap = gap + placement_shift(gap, unsure_gap)
+        bin_of, at, unsure = _support_bins(gap, unsure_gap)
+        n = len(consensus.grades.values)
+        kind = np.where(strength < 0, 2 * n, np.where(answers.outcome > 0, strength, n + strength))
+        single = np.repeat(np.arange(len(answers)), answers.weight.astype(np.int64))
+        self._bin, self._kind = bin_of[single], kind[single]
+        self._starts = np.searchsorted(rows.position[single], np.arange(self._m + 1))
+        slopes, shares = consensus.slopes
+        P = np.stack([consensus.honest.table(moderated(slope, unsure) * at)[0].T for slope in slopes])
+        self._n_kinds = P.shape[2]
+        self._cumulative = np.cumsum(P, axis=2)[:, :, :-1]
+        self._terms = self._log_terms(P, _click_strengths(consensus.grades))
+        self._log_shares = np.log(shares)
+        own = np.stack([self._sums(self._kind[mine][None], mine)[0] for mine in self._by_annotator()])
+        honest = own[:, : len(slopes)] + self._log_shares
+        self._slope_posterior = np.exp(honest - np.logaddexp.reduce(honest, axis=1)[:, None])
+        self._log_clicks = np.log(click_shares(self._log_ratios(own)))
+        self._own = self._level(own)
+
+    def _by_annotator(self) -> list[slice]:
+        return [slice(self._starts[j], self._starts[j + 1]) for j in range(self._m)]
+
+    @staticmethod
+    def _log_terms(P: Floats, click: Floats) -> Floats:
+        """Log probability per (bin, kind) of judging by each slope, then of leaning by side, slope and click."""
+        n_slopes, n_bins, n_kinds = P.shape
+        lean = (1 - CLICKS)[None, None, :, None, None] * P[None, :, None]  # side, slope, click, bin, kind
+        lean = np.repeat(lean, 2, axis=0)
+        for side in (0, 1):
+            kinds = slice(side * len(click), (side + 1) * len(click))
+            lean[side, ..., kinds] += CLICKS[:, None, None] * click
+        grid = np.concatenate([P.reshape(n_slopes, -1), lean.reshape(-1, n_bins * n_kinds)])
+        return np.ascontiguousarray(np.log(np.maximum(grid, 1e-300)).T)
+
+    def _sums(self, kinds: Ints, rows: slice) -> Floats:
+        """Log likelihoods of the whole grid for answers of these kinds, (copies, answers), by one product of counts."""
+        n = len(self._terms)
+        keys = self._bin[rows] * self._n_kinds + kinds + np.arange(len(kinds))[:, None] * n
+        counts = np.bincount(keys.ravel(), minlength=len(kinds) * n).reshape(len(kinds), n)
+        return np.asarray(counts @ self._terms)
+
+    def _log_ratios(self, sums: Floats) -> Floats:
+        """Leaning with each click, both sides and all slopes together, to judging."""
+        n = len(self._log_shares)
+        lean = sums[:, n:].reshape(len(sums), 2, n, len(CLICKS)) + self._log_shares[:, None] - np.log(2)
+        judging = np.logaddexp.reduce(sums[:, :n] + self._log_shares, axis=1)
+        return np.asarray(np.logaddexp.reduce(lean, axis=(1, 2)) - judging[:, None])
+
+    def _level(self, sums: Floats) -> Floats:
+        return np.asarray(np.logaddexp.reduce(self._log_ratios(sums) + self._log_clicks, axis=1))
+
+    def levels(self) -> Floats:
+        """Log likelihood ratios of the answers as given."""
+        return self._own
+
+    def copies(self, number: int, rng: np.random.Generator) -> Floats:
+        """Log likelihood ratios of answers drawn anew, (copies, judged)."""
+        levels = np.empty((number, self._m))
+        for j, rows in enumerate(self._by_annotator()):
+            slope = rng.choice(len(self._log_shares), size=number, p=self._slope_posterior[j])
+            chance = rng.random((number, rows.stop - rows.start))
+            cumulative = self._cumulative[slope[:, None], self._bin[rows][None]]
+            levels[:, j] = self._level(self._sums((chance[:, :, None] > cumulative).sum(axis=2), rows))
+        return levels
+
+
+def click_shares(log_ratio: Floats) -> Floats:
+    """How common each of `CLICKS` is among the leaning, by EM; ``log_ratio[j, k]`` of "clicks so often" to "judges"."""
+    n = log_ratio.shape[1]
+    share, leaning = np.full(n, 1 / n), 0.1
+    for _ in range(_EM_STEPS):
+        joint = log_ratio + np.log(leaning * share)
+        total = np.logaddexp(np.logaddexp.reduce(joint, axis=1), np.log1p(-leaning))
+        expected = np.exp(joint - total[:, None]).sum(axis=0)
+        share = (expected + _PRIOR_ANNOTATORS / n) / (expected.sum() + _PRIOR_ANNOTATORS)
+        leaning = float(np.clip(expected.sum() / max(1, len(log_ratio)), 1e-3, 0.5))
+    return share
+
+
+def placement_shift(gap: Floats, uncertainty: Floats) -> Floats:
+    """How much more the left item is worth than its estimate says, because it was put there.
+
+    Where the better item was put left with probability l, an estimate ``gap ~ N(Delta, v)`` leaves
+    ``E[Delta] = gap + sqrt(v) (2l - 1) phi(z) / (1 - l + (2l - 1) Phi(z))``, z = gap / sqrt(v); l by EM. Without it an
+    annotator who sees better than the estimate would look like one who prefers the better item's side.
+    """
+    sd = np.sqrt(uncertainty)
+    above = ndtr(gap / sd)
+    left = 0.5
+    for _ in range(_EM_STEPS):
+        left = float(np.clip(np.mean(left * above / (1 - left + (2 * left - 1) * above)), 0.01, 0.99))
+    lean = 2 * left - 1
+    density = np.exp(-(gap**2) / uncertainty / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(sd * lean * density / (1 - left + lean * above))
+
+
+def _click_strengths(grades: Grades) -> Floats:
+    """How strongly a clicker clicks: between as everybody answers and anyhow."""
+    n = len(grades.values)
+    seen = np.bincount(grades.strength[grades.strength >= 0], minlength=n).astype(float)
+    return np.asarray((seen / max(1.0, seen.sum()) + 1 / n) / 2)
 
 
 def _support_bins(support: Floats, uncertainty: Floats) -> tuple[Ints, Floats, Floats]:

@@ -37,8 +37,8 @@ class FixedDesign:
         """Number of judged annotators."""
         return int(self.F.shape[1])
 
-    def own_problem(self) -> PathProblem:
-        """The path of the annotators' own columns, without knockoffs."""
+    def own_problem(self, *, correlations_only: bool = False) -> PathProblem:
+        """The path of the annotators' own columns, without knockoffs; the rows are at hand either way."""
         return PathProblem(self.c, np.ascontiguousarray(self.F.T), self.m, 1)
 
     def unit_estimates(self) -> tuple[Floats, Floats]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fdr_core.draws import Flips, run_draws
+from fdr_core.draws import Flips, Rule, run_draws
 from fdr_core.knockoffs.flip import FlipDesign, ridge_for
 from fdr_core.paths import PATHS, Races, follow
 from fdr_core.selection import race_results
@@ -125,6 +125,6 @@ def test_run_draws_reports_every_draw_to_the_progress_callback():
     answers = crowd(np.random.default_rng(1))
     design = FlipDesign(answers, n_items=8, n_annotators=20, judged=np.arange(20), ridge=5.0)
     seen = []
-    options = {"path": "lbi", "q": 0.1, "cut": "knockoff+", "draws": 3, "seed": 0}
-    run_draws(Flips(design, copies=10, seed=0, path="lbi"), progress=lambda *at: seen.append(at), **options)
+    flips, rule = Flips(design, copies=10, seed=0, path="lbi"), Rule(0.1, "knockoff+", draws=3, seed=0)
+    run_draws(flips, rule, path="lbi", progress=lambda *at: seen.append(at))
     assert seen == [(1, 3), (2, 3), (3, 3)]

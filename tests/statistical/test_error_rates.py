@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fdr_core import simulate
-from fdr_core.draws import Flips, run_draws
+from fdr_core.draws import Flips, Rule, run_draws
 from fdr_core.knockoffs.flip import FlipDesign
 from fdr_core.statistics import SufficientStatistics
 from tests.statistical.looks import ten_looks
@@ -118,7 +118,7 @@ def test_three_answers_each_on_null_data_hold_the_rate_even_if_they_were_judged(
         n_items, m = truth.comparisons.n_items, truth.comparisons.n_annotators
         design = FlipDesign(answers, n_items=n_items, n_annotators=m, judged=np.arange(m), ridge=5.0)
         flips = Flips(design, copies=copies, seed=run, path="lbi")
-        any_flag += bool(run_draws(flips, path="lbi", q=Q, cut="knockoff+", draws=1, seed=run).share.any())
+        any_flag += bool(run_draws(flips, Rule(Q, "knockoff+", 1, run), path="lbi").share.any())
     assert any_flag / runs <= Q + 3 * np.sqrt(Q * (1 - Q) / runs)
     assert any_flag > 0
 

@@ -1,0 +1,60 @@
+"""What `detect` was given, as one table of answers with labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fdr_core.audit import AuditInput
+from fdr_core.comparisons import Comparisons
+from fdr_core.errors import InputError
+from fdr_core.statistics import Answers, SufficientStatistics, Sums, sum_answers
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """The answers with labels, without annotators and items that have no answers left."""
+
+    answers: Answers
+    sums: Sums
+    annotators: NDArray[np.object_]
+    items: NDArray[np.object_]
+    statistics: SufficientStatistics
+    skips: tuple[Ints, Ints, Floats]
+    comparisons: Comparisons | None
+
+    @classmethod
+    def of(cls, data: Comparisons | SufficientStatistics) -> AnswerTable:
+        """Sum what is not summed yet, and drop who and what has no answers left."""
+        if not isinstance(data, (Comparisons, SufficientStatistics)):
+            raise InputError(
+                f"detect was given a {type(data).__name__}; expected Comparisons or SufficientStatistics: "
+                "use Comparisons.from_frame for a DataFrame"
+            )
+        comparisons = data if isinstance(data, Comparisons) else None
+        statistics = SufficientStatistics.from_comparisons(data) if isinstance(data, Comparisons) else data
+        answers, sums = statistics.answers(), statistics.sums
+        if not len(answers):
+            raise InputError("there are no answers; expected at least one comparison")
+        left, right, count = statistics.skips()
+        annotators, items = statistics.annotators, statistics.items
+        alive = sums.counts > 0
+        shown = np.zeros(len(items), dtype=bool)
+        shown[answers.left] = shown[answers.right] = True
+        if not (alive.all() and shown.all()):
+            who, what = np.cumsum(alive) - 1, np.cumsum(shown) - 1
+            answers = answers.relabel(who, what)
+            annotators, items = annotators[alive], items[shown]
+            sums = sum_answers(answers, len(items), len(annotators))
+            known = shown[left] & shown[right]
+            left, right, count = what[left[known]], what[right[known]], count[known]
+        return cls(answers, sums, annotators, items, statistics, (left, right, count), comparisons)
+
+    def audit_input(self) -> AuditInput:
+        """What the audit looks at."""
+        return AuditInput(self.answers, self.sums, self.statistics.coin_source, self.skips, self.statistics.excluded)

@@ -1,0 +1,213 @@
+"""What annotators agree on, fitted without looking at sides: item scores, slopes, and how strongly people answer.
+
+The honest model is ``P(g | x) ~ w_g exp(g x / 2)`` for grade g and ``x = slope (u_left - u_right)``: logistic for
+yes/no answers, adjacent categories for graded ones, with a slope per annotator out of a grid. Turning a coin changes
+the sign of ``g`` and of ``x`` together, so all of it stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fdr_core.design import DENSE_ITEMS, item_solver
+from fdr_core.statistics import Answers
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: How much an annotator's answers follow the item scores; how common each slope is, is learnt from the crowd.
+SLOPES = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0])
+#: Graded answers are read in at most this many strengths.
+STRENGTHS = 8
+#: Ridge on the logit scale as a share of the least-squares one: an answer carries at most 1/4 of its information there.
+#: Where nobody shares a coin nothing can be absorbed, and a weaker ridge finds more (measured).
+RIDGE_SHARED, RIDGE_OWN = 0.25, 0.03
+_NEWTON_STEPS, _EM_STEPS = 25, 30
+
+
+@dataclass(frozen=True)
+class Grades:
+    """Strengths of answers: ``values`` ascending in (0, 1], ``strength`` the index of each answer, -1 for a tie."""
+
+    values: Floats
+    strength: Ints
+
+    @classmethod
+    def of(cls, outcome: Floats) -> Grades:
+        """Read the strengths of a table of answers."""
+        size = np.abs(outcome)
+        if len(np.unique(size[size > 0])) > STRENGTHS:
+            size = np.ceil(size * STRENGTHS) / STRENGTHS
+        values = np.unique(size[size > 0]) if (size > 0).any() else np.ones(1)
+        return cls(values, np.where(size > 0, np.searchsorted(values, size), -1))
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether anybody could not decide."""
+        return bool((self.strength < 0).any())
+
+
+def moderated(slope: float, uncertainty: Floats | float) -> Floats | float:
+    """The slope that averages a logistic curve over normally distributed scores (MacKay 1992)."""
+    return slope / np.sqrt(1 + np.pi / 8 * slope**2 * uncertainty)
+
+
+class HonestModel:
+    """Probability of a grade given the item scores; ``log_weights`` of the strengths, ties first."""
+
+    def __init__(self, grades: Grades, weight: Floats) -> None:
+        self._has_ties = grades.has_ties
+        self.values = grades.values
+        self.log_weights = np.zeros(len(grades.values) + 1)
+        self.observed = np.bincount(grades.strength + 1, weight, len(self.log_weights))
+
+    def log_probability(self, strength: Ints, support: Floats) -> Floats:
+        """``log P`` of answers of this strength where the chosen item has this support (``x`` towards it)."""
+        value = np.concatenate([[0.0], self.values])[strength + 1]
+        return np.asarray(self.log_weights[strength + 1] + value * support / 2 - self._log_normaliser(support))
+
+    def moments(self, x: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of the grade."""
+        P, grade = self.table(x)
+        mean = grade @ P
+        return mean, (grade**2) @ P - mean**2
+
+    def reweigh(self, x: Floats, weight: Floats) -> None:
+        """Let the model expect every strength as often as it was observed."""
+        if len(self.values) == 1 and not self._has_ties:
+            return
+        P, _ = self.table(x)
+        expected = P @ weight
+        k = len(self.values)
+        folded = np.concatenate([expected[2 * k :], expected[:k] + expected[k : 2 * k]])
+        seen = self.observed > 0
+        offset = 0 if self._has_ties else 1
+        self.log_weights[seen] += np.log(self.observed[seen] / folded[np.flatnonzero(seen) - offset])
+
+    def _log_normaliser(self, x: Floats) -> Floats:
+        half = np.multiply.outer(self.values, np.abs(x)) / 2
+        log_sum = self.log_weights[1:, None] + half + np.log1p(np.exp(-2 * half))
+        if self._has_ties:
+            log_sum = np.concatenate([log_sum, np.full((1, len(x)), self.log_weights[0])])
+        return np.asarray(np.logaddexp.reduce(log_sum, axis=0))
+
+    def table(self, x: Floats) -> tuple[Floats, Floats]:
+        """Probabilities (grade x answer) and the grades: positive, negative, tie if there are any."""
+        grade = np.concatenate([self.values, -self.values, [0.0] * self._has_ties])
+        log_w = np.concatenate([self.log_weights[1:], self.log_weights[1:], self.log_weights[:1][: self._has_ties]])
+        return np.exp(log_w[:, None] + np.multiply.outer(grade, x) / 2 - self._log_normaliser(x)), grade
+
+
+class Consensus:
+    """Item utilities, slopes and grade weights, fitted without looking at sides.
+
+    Parameters
+    ----------
+    ridge : of the least-squares fit, which grows with the answers per coin.
+    shares_coins : annotators met the same coins. Then a common lean of the crowd looks like item scores; a slope would
+        undo the ridge that keeps them apart (FDR .55 in simulations), so everybody has slope 1.
+    """
+
+    def __init__(
+        self, answers: Answers, *, n_items: int, n_annotators: int, ridge: float, shares_coins: bool = False
+    ) -> None:
+        self._answers, self._n_items, self._m = answers, n_items, n_annotators
+        self._ridge = ridge * (RIDGE_SHARED if shares_coins else RIDGE_OWN)
+        self._slopes = np.ones(1) if shares_coins else SLOPES
+        self.grades = Grades.of(answers.outcome)
+        self.honest = HonestModel(self.grades, answers.weight)
+        side = np.sign(answers.outcome)
+        self._grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
+        self._fit(np.ones(n_annotators))
+        expected_slope = self._learn_slopes()
+        if not shares_coins:
+            self._fit(expected_slope)
+            self._learn_slopes()
+
+    @cached_property
+    def support(self) -> Floats:
+        """``u_chosen - u_other`` (in ties ``u_left - u_right``) without the answer itself: one leave-one-out step."""
+        answers = self._answers
+        sign = np.where(self._grade < 0, -1.0, 1.0)
+        slope = self._slope[answers.annotator]
+        x = slope * (self._u[answers.left] - self._u[answers.right])
+        mean, variance = self.honest.moments(x)
+        leverage = slope**2 * variance / 4 * self.uncertainty
+        gap = self._u[answers.left] - self._u[answers.right]
+        own_pull = slope * (self._grade - mean) / 2 * self.uncertainty / (1 - np.minimum(leverage, 0.9))
+        return np.asarray(sign * (gap - np.where(self._grade != 0, own_pull, 0.0)))
+
+    @cached_property
+    def slopes(self) -> tuple[Floats, Floats]:
+        """The slopes that occur in this crowd, and how common they are."""
+        kept = self._share > 1e-3
+        return self._slopes[kept], self._share[kept] / self._share[kept].sum()
+
+    def _fit(self, slope: Floats) -> None:
+        """Newton steps for the utilities, alternating with the weights of the grades."""
+        answers, n = self._answers, self._n_items
+        self._slope = slope
+        b = slope[answers.annotator]
+        u = np.zeros(n)
+        for _ in range(_NEWTON_STEPS):
+            x = b * (u[answers.left] - u[answers.right])
+            self.honest.reweigh(x, answers.weight)
+            mean, variance = self.honest.moments(x)
+            pull = answers.weight * b * (self._grade - mean) / 2
+            self._information = answers.weight * b**2 * variance / 4
+            gradient = np.bincount(answers.left, pull, n) - np.bincount(answers.right, pull, n) - self._ridge * u
+            self._solver = item_solver(self._laplacian(), ridge=self._ridge)
+            step = self._solver.solve(gradient)
+            u = u + np.clip(step, -2.0, 2.0)
+            if np.abs(step).max(initial=0.0) < 1e-3:
+                break
+        self._u = u
+
+    def _laplacian(self) -> sp.csr_array:
+        answers, shape = self._answers, (self._n_items, self._n_items)
+        links = sp.coo_array((self._information, (answers.left, answers.right)), shape=shape).tocsr()
+        links = links + links.T
+        return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel()) - links)
+
+    @cached_property
+    def uncertainty(self) -> Floats:
+        """Variance of ``u_left - u_right`` per answer; beyond the dense size from the diagonal alone."""
+        left, right, n = self._answers.left, self._answers.right, self._n_items
+        if n <= DENSE_ITEMS:
+            inverse = self._solver.solve(np.eye(n))
+            d = np.diag(inverse)
+            return np.asarray(d[left] + d[right] - 2 * inverse[left, right])
+        diagonal = np.bincount(left, self._information, n) + np.bincount(right, self._information, n) + self._ridge
+        return np.asarray(1 / diagonal[left] + 1 / diagonal[right])
+
+    def _learn_slopes(self) -> Floats:
+        """EM for how common each slope is; returns every annotator's expected slope."""
+        answers = self._answers
+        x = np.where(self._grade < 0, -1.0, 1.0) * (self._u[answers.left] - self._u[answers.right])
+        log_likelihood = self._log_likelihoods(x, self._slopes)
+        share = np.full(len(self._slopes), 1 / len(self._slopes))
+        for _ in range(_EM_STEPS):
+            joint = log_likelihood + np.log(share)[:, None]
+            posterior = np.exp(joint - np.logaddexp.reduce(joint, axis=0))
+            share = np.maximum(posterior.mean(axis=1), 1e-4)
+            share /= share.sum()
+        self._share = share
+        return np.asarray(self._slopes @ posterior)
+
+    def _log_likelihoods(self, support: Floats, slopes: Floats, uncertainty: Floats | float = 0.0) -> Floats:
+        """Per slope and annotator."""
+        answers, strength = self._answers, self.grades.strength
+        rows = [
+            answers.weight * self.honest.log_probability(strength, moderated(slope, uncertainty) * support)
+            for slope in slopes
+        ]
+        return np.array([np.bincount(answers.annotator, row, self._m) for row in rows])
+
+    def honest_log_likelihoods(self) -> Floats:
+        """Per slope of `slopes` and annotator."""
+        return self._log_likelihoods(self.support, self.slopes[0], self.uncertainty)
