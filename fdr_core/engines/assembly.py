@@ -87,10 +87,17 @@ class Assembly:
         outcome = self._outcomes(codes, count)
         self._refuse_self_comparisons(codes, count)
         coin, source = self._coin(count)
+        self._coins.clear()
+        self._counts.clear()
         who, annotators = _in_order(self._labels(self._annotators))
         what, items = _in_order(self._labels(self._items))
         rows = Answers(
-            who[codes["annotator"]], what[codes["left"]], what[codes["right"]], outcome, coin, count.astype(np.float64)
+            who[codes.pop("annotator")],
+            what[codes.pop("left")],
+            what[codes.pop("right")],
+            outcome,
+            coin,
+            count.astype(np.float64),
         )
         return SufficientStatistics.from_answers(rows, annotators, items, coin_source=source, excluded=excluded)
 
