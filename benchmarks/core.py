@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 
+from benchmarks.evidence.dense_paper import dense_paper
 from fdr_core import Comparisons, SufficientStatistics, detect
 from fdr_core.draws import Fixed, Rule, run_draws
 from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
@@ -61,53 +62,9 @@ def case_fast_draw(m: int, n: int, N: int) -> dict:
 def case_dense_draw(m: int, n: int, N: int) -> dict:
     """The same as the paper writes it: columns, their projection, Q and A_tilde as matrices, then the same path."""
     comparisons = simulated(m, n, N)
-    m = comparisons.n_annotators
     begun = time.perf_counter()
-    rng = np.random.default_rng(0)
-    rows = np.arange(len(comparisons))
-    D = np.zeros((len(comparisons), comparisons.n_items))
-    D[rows, comparisons.left] = 1.0
-    D[rows, comparisons.right] = -1.0
-    A = np.zeros((len(comparisons), m))
-    A[rows, comparisons.annotator] = 1.0
-    A /= np.sqrt(A.sum(axis=0))
-    Q_D, _ = np.linalg.qr(D[:, 1:])
-    A -= Q_D @ (Q_D.T @ A)
-    Sigma = A.T @ A
-    inverse = np.linalg.inv(Sigma)
-    values, vectors = np.linalg.eigh(2 * np.eye(m) - inverse)
-    C = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    noise = rng.standard_normal((len(comparisons), m))
-    for basis in (Q_D, np.linalg.qr(A)[0]):
-        noise -= basis @ (basis.T @ noise)
-    Q, _ = np.linalg.qr(noise)
-    A_tilde = A @ (np.eye(m) - inverse) + Q @ C
-    X = np.concatenate([A, A_tilde], axis=1)
-    _dense_iss(X, comparisons.outcome, limit=loss_limit(m, 0.1, 1.0, 1))
+    dense_paper(comparisons, np.random.default_rng(0))
     return {"seconds": time.perf_counter() - begun}
-
-
-def _dense_iss(X: np.ndarray, y: np.ndarray, limit: float) -> None:
-    """ISS on the columns themselves: least squares on the support by the rows, at every event."""
-    p, t, losses, m = np.zeros(X.shape[1]), 0.0, 0, X.shape[1] // 2
-    support: list[int] = []
-    residual = y.copy()
-    decided = np.zeros(m, dtype=bool)
-    while losses <= limit and not decided.all():
-        v = X.T @ residual
-        v[support] = 0.0
-        wait = np.where(np.abs(v) > 1e-12, (np.sign(v) - p) / np.where(v == 0, 1.0, v), np.inf)
-        wait[wait <= 0] = np.inf
-        nxt = int(np.argmin(wait))
-        t += wait[nxt]
-        p += wait[nxt] * v
-        p[nxt] = np.sign(v[nxt])
-        support.append(nxt)
-        if not decided[nxt % m]:
-            decided[nxt % m] = True
-            losses += nxt >= m
-        gamma, *_ = np.linalg.lstsq(X[:, support], y, rcond=None)
-        residual = y - X[:, support] @ gamma
 
 
 def case_growth(m: int, n: int, N: int) -> dict:

@@ -3,8 +3,10 @@
 python -m benchmarks.engines                      10M answers as Parquet, in eight files
 python -m benchmarks.engines --quick              1M answers
 python -m benchmarks.engines --rows 1000000 --engines duckdb memory spark
+python -m benchmarks.engines --wide --limit 5     the same with 400 characters beside every answer, in 5 GB
 
-Every case runs in a process of its own, so that its peak memory is its own; Spark's is that of Java beside it.
+Every case runs in a process of its own, so that its peak memory is its own; Spark's is that of Java beside it. With
+``--limit`` a process may take so many GB of addresses and no more: an archive larger than memory without a larger disk.
 """
 
 import argparse
@@ -19,17 +21,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.growth_fill import ANSWERS_PER_TASK, Crowd
 
 FILES = 8
 MINUTES = 20
 ENGINES = ("pandas", "memory", "duckdb", "duckdb 1GB", "spark")
+WIDTH = 400
 
 
-def write(folder: Path, size: int) -> None:
-    """The archive: one folder of Parquet files, and one file with everything for the engine that reads one."""
+def write(folder: Path, size: int, *, wide: bool = False) -> None:
+    """The archive: one folder of Parquet files, and a folder with one file for the engine that reads one."""
     crowd = Crowd.of(size)
     frame = pd.DataFrame(
         {
@@ -41,9 +47,23 @@ def write(folder: Path, size: int) -> None:
         }
     )
     (folder / "parts").mkdir()
+    whole = pq.ParquetWriter(folder / "all.parquet", _arrow(frame.iloc[:1], wide).schema)
     for part in range(FILES):
-        frame.iloc[part::FILES].to_parquet(folder / "parts" / f"{part}.parquet", index=False)
-    frame.to_parquet(folder / "all.parquet", index=False)
+        table = _arrow(frame.iloc[part::FILES], wide)
+        pq.write_table(table, folder / "parts" / f"{part}.parquet")
+        whole.write_table(table)
+    whole.close()
+
+
+def _arrow(frame: pd.DataFrame, wide: bool) -> pa.Table:
+    """A table of some answers; ``wide`` adds the comment that an export of a real project would carry."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    if not wide:
+        return table
+    letters = np.random.default_rng(len(frame)).integers(97, 123, size=len(frame) * WIDTH, dtype=np.uint8)
+    ends = np.arange(len(frame) + 1, dtype=np.int64) * WIDTH
+    comments = pa.LargeStringArray.from_buffers(len(frame), pa.py_buffer(ends), pa.py_buffer(letters))
+    return table.append_column("comment", comments)
 
 
 def case(engine: str, folder: Path) -> dict[str, Any]:
@@ -75,27 +95,38 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES[:-1]))
+    parser.add_argument("--wide", action="store_true", help=f"{WIDTH} characters beside every answer")
+    parser.add_argument("--limit", type=float, metavar="GB", help="addresses that a process may take")
     parser.add_argument("--case", nargs=2, metavar=("ENGINE", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
+        if options.limit:
+            resource.setrlimit(resource.RLIMIT_AS, (int(options.limit * 1e9),) * 2)
         print(json.dumps(case(options.case[0], Path(options.case[1]))))
         return
     rows = 1_000_000 if options.quick else options.rows
     print(f"{os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}, load average {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), rows)
+        write(Path(folder), rows, wide=options.wide)
         size = sum(path.stat().st_size for path in (Path(folder) / "parts").iterdir()) / 1e6
-        print(f"{rows:,} answers, {size:,.0f} MB of Parquet\n\n| engine | seconds | CPU seconds | peak memory (MB) |")
+        limit = f", {options.limit:g} GB for a process" if options.limit else ""
+        print(
+            f"{rows:,} answers, {size:,.0f} MB of Parquet{limit}\n\n| engine | seconds | CPU seconds | peak memory (MB) |"
+        )
         print("|---|---|---|---|")
         for engine in options.engines:
             command = [sys.executable, "-m", "benchmarks.engines", "--case", engine, folder]
+            if options.limit:
+                command += ["--limit", str(options.limit)]
             try:
                 ended = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES, check=False)
             except subprocess.TimeoutExpired:
                 print(f"| {engine} | left out: not within {MINUTES} minutes | | |", flush=True)
                 continue
             if ended.returncode:
-                raise SystemExit(f"{engine} failed: {ended.stderr[-2000:]}")
+                reason = (ended.stderr.strip() or f"ended by signal {-ended.returncode}").splitlines()[-1]
+                print(f"| {engine} | failed: {reason[:120]} | | |", flush=True)
+                continue
             found = json.loads(ended.stdout.splitlines()[-1])
             assert found["answers"] == rows
             beside = f" + {found['java_mb']:,.0f} in Java" if found["java_mb"] else ""

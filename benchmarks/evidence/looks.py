@@ -18,7 +18,8 @@ from fdr_core.statistics import SufficientStatistics
 
 #: Early warnings are considered after this many answers.
 WARN_EVERY = 50
-ARMS = ("paper", "flip", "evenhand", "persistent", "warned")
+SINGLE_DRAWS = ("paper", "flip")
+ARMS = (*SINGLE_DRAWS, "evenhand", "persistent", "warned")
 
 
 def accumulated(n_biased: int, looks: int, runs: int) -> dict[str, Any]:
@@ -26,19 +27,25 @@ def accumulated(n_biased: int, looks: int, runs: int) -> dict[str, Any]:
     measured: dict[str, Any] = {arm: {"fdp": [], "power": []} for arm in ARMS}
     for run in range(runs):
         truth = growing(40, n_biased, 60, rng=generator(run))
-        for arm, flagged in _watch(truth, looks, seed=run).items():
+        for arm, flagged in watch(truth, looks, seed=run, single_draws=SINGLE_DRAWS).items():
             measured[arm]["fdp"].append(round(truth.false_discovery_proportion(flagged), 5))
             measured[arm]["power"].append(round(truth.power(flagged), 5))
     return {"runs": runs, "methods": measured}
 
 
-def _watch(truth: Simulated, looks: int, seed: int) -> dict[str, set[Hashable]]:
-    """Run again and again while answers arrive; between runs every answer is a bet against the last consensus."""
+def watch(truth: Simulated, looks: int, seed: int, single_draws: tuple[str, ...] = ()) -> dict[str, set[Hashable]]:
+    """Run again and again while answers arrive; between runs every answer is a bet against the last consensus.
+
+    Returns
+    -------
+    dict
+        By rule, everybody it ever flagged; ``single_draws`` names constructions that are watched beside the default.
+    """
     whole = truth.comparisons
     ends = np.linspace(0, len(whole), looks + 1).astype(int)[1:]
     statistics, live, start = SufficientStatistics(), LiveCrowd(q=Q), 0
     consensus = Consensus(statistics)
-    ever: dict[str, set[Hashable]] = {arm: set() for arm in ARMS}
+    ever: dict[str, set[Hashable]] = {arm: set() for arm in (*single_draws, "evenhand", "persistent")}
     for look, end in enumerate(ends):
         for k in range(start, end):
             left, right = whole.items[whole.left[k]], whole.items[whole.right[k]]
@@ -51,7 +58,7 @@ def _watch(truth: Simulated, looks: int, seed: int) -> dict[str, set[Hashable]]:
         live.warn()
         ever["evenhand"] |= set(result.flagged)
         ever["persistent"] |= set(live.persistent(result.flagged))
-        for arm in ("paper", "flip"):
+        for arm in single_draws:
             ever[arm] |= _one_draw(statistics, arm, seed * looks + look)
         flagged = result.annotators[result.annotators["flagged"]]
         consensus = Consensus(statistics, dict(zip(flagged["annotator"], flagged["bias"], strict=True)))
