@@ -15,7 +15,7 @@ VERDICTS: Mapping[str, str] = {
 }
 CONSTRUCTIONS: Mapping[str, str] = {
     "flip": "Coin flips are valid",
-    "paper": "The fixed-design construction applies",
+    "paper": "Judged with the sides as they stood",
     "none": "Cannot be judged yet",
 }
 LEFT_OUT: Mapping[str, str] = {
