@@ -13,8 +13,10 @@ from fdr_core.statistics import SufficientStatistics
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The other half is for the sums themselves and for the detection.
+#: Of the machine; the other half is for the sums themselves and for the detection.
 MEMORY_LIMIT = "50%"
+#: Of what this process may address, where that is limited: addresses are more than memory.
+SHARE_OF_ADDRESSES = 0.2
 ROWS_PER_BATCH = 1_000_000
 
 
@@ -26,7 +28,7 @@ def sum_files(sources: Sequence[str], *, memory_limit: str | None = None) -> Suf
     shards = shards_of(find_files(sources))
     where = f"{', '.join(sources)}: "
     with tempfile.TemporaryDirectory(prefix="evenhand-duckdb-") as folder, foreign_errors(where):
-        connection = _connect(folder, memory_limit or MEMORY_LIMIT)
+        connection = _connect(folder, memory_limit or _memory_limit())
         try:
             tables = [_read(connection, shard) for shard in shards]
             table, became_text = union_of(tables, where=where)
@@ -41,6 +43,17 @@ def sum_files(sources: Sequence[str], *, memory_limit: str | None = None) -> Suf
             return sum_table(table, stream, where=where, text_labels=is_text)
         finally:
             connection.disconnect()
+
+
+def _memory_limit() -> str:
+    """DuckDB knows the machine and its container, not a limit on the process (ulimit -v)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MEMORY_LIMIT
+    addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
+    is_limited = addresses != resource.RLIM_INFINITY
+    return f"{int(SHARE_OF_ADDRESSES * addresses / 1e6)}MB" if is_limited else MEMORY_LIMIT
 
 
 def _connect(folder: str, memory_limit: str) -> Any:

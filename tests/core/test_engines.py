@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 
 from fdr_core import Comparisons, ConfigurationError, InputError, MissingExtraError, SufficientStatistics, detect
-from fdr_core.engines import read_statistics, sum_comparisons
+from fdr_core.engines import duck, read_statistics, sum_comparisons
 from fdr_core.engines.expression import load_ibis, sums_expression
 from fdr_core.simulate import large_crowd, small_team, unique_pairs
 
@@ -143,6 +144,13 @@ def test_folder_of_mixed_files_equals_one_file(files: Path, tmp_path: Path, engi
     if engine == "duckdb":
         csv = read_statistics([str(folder / "[!_]*.csv*"), str(folder / "sub")], engine=engine)
         assert len(csv) == len(frame)
+
+
+def test_duckdb_takes_less_where_the_process_may_address_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (5_000_000_000, 5_000_000_000))
+    assert duck._memory_limit() == "1000MB"
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
+    assert duck._memory_limit() == duck.MEMORY_LIMIT
 
 
 def test_duckdb_memory_limit_below_the_data_spills_and_gives_the_same(tmp_path: Path) -> None:
