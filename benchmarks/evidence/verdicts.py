@@ -100,7 +100,7 @@ def _rerouted(evidence: Evidence) -> Verdict:
     return Verdict(claim, "; ".join(seen), holds if seen else None)
 
 
-ROUTES = {"flip": "by flips", "paper": "by the paper's construction", "none": "refused"}
+ROUTES = {"flip": "by flips", "paper": "with sides held fixed", "none": "refused"}
 
 
 def peers_ahead(evidence: Evidence) -> list[tuple[str, str, float, float]]:
