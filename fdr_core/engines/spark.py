@@ -1,6 +1,5 @@
 """Spark, for archives beyond one machine: the same expression, run by a cluster or by local cores."""
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,8 @@ from fdr_core.statistics import SufficientStatistics
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Spark in one process stops at 1 GB unless told, too little for the sums of some million answers.
+LOCAL_MEMORY = "4g"
 _SETTINGS = {
     "spark.app.name": "evenhand",
     "spark.ui.enabled": "false",
@@ -60,7 +61,7 @@ def _session(master: str) -> Any:
     except ImportError as error:
         raise missing_extra("PySpark", "spark") from error
     builder = SparkSession.builder.master(master)
-    settings = _SETTINGS | ({"spark.driver.memory": _half_of_memory()} if master.startswith("local") else {})
+    settings = _SETTINGS | ({"spark.driver.memory": LOCAL_MEMORY} if master.startswith("local") else {})
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
@@ -77,14 +78,6 @@ def _session(master: str) -> Any:
         raise InputError(
             f"Spark could not be started at {master}: {reason}; check the address of the master"
         ) from error
-
-
-def _half_of_memory() -> str:
-    """Spark in one process has 1 GB unless told, too little for the sums of some million answers."""
-    if not hasattr(os, "sysconf"):  # Windows
-        return "4g"
-    megabytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**21
-    return f"{max(1024, megabytes)}m"
 
 
 def _read(session: Any, connection: Any, shard: Shard) -> Any:
