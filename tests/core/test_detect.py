@@ -162,6 +162,26 @@ def test_detect_after_swapping_left_and_right_changes_nothing_but_signs(method, 
 
 
 @pytest.mark.parametrize(
+    ("options", "statistic"),
+    [
+        ({"sides": "not random"}, "likelihood"),
+        ({"sides": "not random", "draws": 1}, "path"),
+        ({"sides": "not random", "statistic": "path"}, "path"),
+        ({"method": "paper"}, "path"),
+        ({"method": "paper", "statistic": "likelihood"}, "likelihood"),
+    ],
+)
+def test_sides_held_fixed_are_judged_by_likelihood_unless_the_paper_is_asked_for(team, options, statistic):
+    result = detect(team.comparisons, q=0.2, **{"draws": 5, **options})
+    assert result.audit.construction == "paper"
+    assert result.parameters["statistic"] == statistic
+    assert ("model of judging" in result.guarantee) == (statistic == "likelihood")
+    assert ("equal Gaussian noise" in result.guarantee) == (statistic == "path")
+    again = detect(team.comparisons, q=0.2, **{"draws": 5, **options})
+    assert again.annotators["draw_share"].tolist() == result.annotators["draw_share"].tolist()
+
+
+@pytest.mark.parametrize(
     ("options", "kind"),
     [
         ({"draws": 1}, "FDR"),

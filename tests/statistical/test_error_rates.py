@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.evidence.looks import watch
-from fdr_core import simulate
+from benchmarks.evidence.scenarios import SCENARIOS
+from fdr_core import Comparisons, simulate
 from fdr_core.draws import Flips, Rule, run_draws
 from fdr_core.knockoffs.flip import FlipDesign
 from fdr_core.statistics import SufficientStatistics
@@ -136,6 +137,41 @@ def test_e_values_over_several_draws_hold_the_rate_and_find_the_biased():
     )
     assert measured.holds(), measured
     assert measured.power.mean() >= 0.5, measured
+
+
+def own_slopes_on_placed_sides(rng, n_biased=45):
+    """H8 with a slope per annotator: what a regression with one slope takes for a lean."""
+    m, items = 300, 200
+    annotator = np.repeat(np.arange(m), 30)
+    theta, slope = rng.normal(size=items), np.exp(rng.normal(size=m))
+    one = rng.integers(items, size=annotator.size)
+    two = (one + rng.integers(1, items, size=annotator.size)) % items
+    turn = (theta[one] > theta[two]) != (rng.random(annotator.size) < 0.8)
+    left, right = np.where(turn, two, one), np.where(turn, one, two)
+    side = np.zeros(m, dtype=np.int64)
+    side[rng.permutation(m)[:n_biased]] = rng.choice([-1, 1], size=n_biased)
+    utility = 1.5 * slope[annotator] * (theta[left] - theta[right]) + rng.logistic(size=annotator.size)
+    clicks = (side[annotator] != 0) & (rng.random(annotator.size) < 0.5)
+    c = Comparisons.from_arrays(annotator, left, right, np.where(clicks, side[annotator], np.sign(utility)))
+    who = c.annotators.astype(np.int64)
+    return simulate.Simulated(c, side[who] != 0, theta[c.items.astype(np.int64)], side[who])
+
+
+@pytest.mark.parametrize(
+    ("make", "runs", "least"),
+    [
+        (partial(simulate_variant, "H8"), 20, 0.75),
+        (own_slopes_on_placed_sides, 20, 0.65),
+        (partial(own_slopes_on_placed_sides, n_biased=0), 30, 0.0),
+        (lambda rng: SCENARIOS["team-better-left"].make(rng=rng), 60, 0.85),
+    ],
+    ids=["H8", "own slopes", "nobody leans", "a team of thirty"],
+)
+def test_sides_that_no_coin_decided_by_likelihood_hold_the_rate(make, runs, least):
+    measured = measure(make, runs, seed=29, draws=11)
+    assert set(measured.constructions) == {"paper"}
+    assert measured.holds(), measured
+    assert measured.power.mean() >= least, measured
 
 
 @pytest.mark.parametrize(("n_biased", "runs"), [(0, 80), (3, 40)])
