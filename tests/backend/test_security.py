@@ -31,7 +31,7 @@ HTML = {"Accept": "text/html"}
 EVIL = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
-    "{{7*191}}{% print(7*191) %}${7*191}",
+    "{{7919*1299709*15485863}}{% print(7919*1299709*15485863) %}${7919*1299709*15485863}",
     "'; DROP TABLE decisions; --",
     "' OR '1'='1",
     '=HYPERLINK("http://evil.example","x")',
@@ -227,7 +227,7 @@ def poisoned(sqlite_store: Store) -> int:
 
 
 def looks_safe(text: str) -> bool:
-    return not any(bad in text for bad in (EVIL[0], "<img src=x", "1337"))
+    return not any(bad in text for bad in (EVIL[0], "<img src=x", str(7919 * 1299709 * 15485863)))
 
 
 def test_pages_show_hostile_texts_literally(client: FlaskClient, sqlite_store: Store, poisoned: int) -> None:
@@ -242,7 +242,7 @@ def test_pages_show_hostile_texts_literally(client: FlaskClient, sqlite_store: S
         assert looks_safe(answer.text), path
     log = client.get(f"{base}/decisions", headers={**basic(), **HTML}).text
     assert "&lt;script&gt;alert(1)" in log
-    assert "{{7*191}}" in log
+    assert "{{7919*1299709*15485863}}" in log
     assert "decisions" in inspect(sqlite_store.engine).get_table_names()
 
 
