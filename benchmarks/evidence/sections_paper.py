@@ -155,7 +155,8 @@ def _ratio(result: dict[str, Any]) -> list[str]:
         row = max(milder, key=lambda row: row["left"] + row["right"])
         example = (
             f"Annotator {row['annotator']} clicked left {row['left']} and right {row['right']} times: far from any "
-            "threshold, and among the paper's, for many answers make a mild lean certain."
+            "threshold, and among the paper's, for many answers make a mild lean certain; "
+            + ("Evenhand flags it too." if row["annotator"] in result["flagged"] else "Evenhand leaves it out.")
         )
     low = rows[0]
     return [
