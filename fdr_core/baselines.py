@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy import linalg, special, stats
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import ConfigurationError, DesignError
-
-Floats = NDArray[np.float64]
+from fdr_core.types import Floats, Mask
 
 MOST_ITEMS = 5_000
 _RIDGE = 1e-3
@@ -39,7 +37,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class LogisticFit:
+class BaselineFit:
     """Item scores and annotator biases on the logit scale, with what the tests need."""
 
     theta: Floats
@@ -49,7 +47,7 @@ class LogisticFit:
     n_iter: int
 
 
-def benjamini_hochberg(p_value: Floats, q: float) -> NDArray[np.bool_]:
+def benjamini_hochberg(p_value: Floats, q: float) -> Mask:
     """
     Mark the hypotheses that the step-up procedure of Benjamini and Hochberg (1995) rejects.
 
@@ -110,7 +108,7 @@ def glm_bh(comparisons: Comparisons, q: float = 0.1) -> Baseline:
     Raises
     ------
     DesignError
-        With more than 5,000 items, for which this regression is no practical alternative.
+        With more than 5,000 items, for which this regression is not practical.
     """
     fit = fit_logistic(comparisons)
     D, A = _incidence(comparisons)
@@ -125,7 +123,7 @@ def glm_bh(comparisons: Comparisons, q: float = 0.1) -> Baseline:
     return _flag(comparisons, stats.chi2.sf(statistic, df=1), q)
 
 
-def fit_logistic(comparisons: Comparisons, *, ridge: float = _RIDGE) -> LogisticFit:
+def fit_logistic(comparisons: Comparisons, *, ridge: float = _RIDGE) -> BaselineFit:
     """
     Fit the logistic regression by Newton's method.
 
@@ -146,7 +144,7 @@ def fit_logistic(comparisons: Comparisons, *, ridge: float = _RIDGE) -> Logistic
     for n_iter in range(1, _MAX_ITER + 1):
         step_theta, step_gamma, inverse, slope = _newton_step(D, A, y, theta, gamma, ridge)
         if slope <= 1e-9:
-            return LogisticFit(theta, gamma, inverse, True, n_iter)
+            return BaselineFit(theta, gamma, inverse, True, n_iter)
         length = 1.0
         for _ in range(_MAX_HALVINGS):
             new_theta, new_gamma = theta + length * step_theta, gamma + length * step_gamma
@@ -155,7 +153,7 @@ def fit_logistic(comparisons: Comparisons, *, ridge: float = _RIDGE) -> Logistic
                 break
             length /= 2
         theta, gamma, value = new_theta, new_gamma, new_value
-    return LogisticFit(theta, gamma, inverse, False, _MAX_ITER)
+    return BaselineFit(theta, gamma, inverse, False, _MAX_ITER)
 
 
 def _newton_step(

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fdr_core import label_studio_export, loaders
-from fdr_core._columns import (
+from fdr_core.errors import InputError
+from fdr_core.inputs import label_studio, tables
+from fdr_core.inputs.columns import (
     RawAnswers,
     RawSkips,
     as_series,
@@ -21,7 +22,7 @@ from fdr_core._columns import (
     read_outcomes,
     read_times,
 )
-from fdr_core.errors import InputError
+from fdr_core.inputs.source import Limits, Source
 
 CoinSource = Literal["coin", "task", "own"]
 
@@ -55,8 +56,8 @@ class Comparisons:
     """
     Answers to pairwise comparisons, checked and coded.
 
-    Build one with `from_frame`, `from_arrays`, `from_csv`, `from_parquet` or `from_label_studio`; the constructor
-    itself checks nothing.
+    Build one with `from_file`, `from_frame`, `from_arrays`, `from_csv`, `from_parquet` or `from_label_studio`; the
+    constructor itself checks nothing.
 
     Attributes
     ----------
@@ -77,7 +78,7 @@ class Comparisons:
     excluded : mapping
         Answers left out, by reason.
     skips : Skips or None
-        Skipped presentations, where the source tells them.
+        Skipped presentations, where the source records them.
     coins : (n_coins,) object or None
         Labels of the coins, None where every answer has its own.
     """
@@ -155,17 +156,52 @@ class Comparisons:
         InputError
             For missing or doubled columns and for every row that is not a comparison.
         """
-        return cls._from_raw(loaders.read_frame(df, skips=skips))
+        return cls._from_raw(tables.read_frame(df, skips=skips))
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path | Source,
+        *,
+        format: str = "auto",
+        mapping: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Self:
+        """
+        Build from a file of any format that the registry knows: CSV, Parquet, JSON or JSON lines, gzipped or not.
+
+        Parameters
+        ----------
+        path : str, Path or Source
+            `-` is standard input.
+        format : str
+            A name of `fdr_core.inputs.registry.FORMATS`; "auto" looks at the columns.
+        mapping : mapping, optional
+            From our columns (annotator, left, right, choice or outcome or label, coin, task, time, lead_time, stratum)
+            to those of the file, for tables that no format describes.
+        limits : Limits, optional
+            The largest data to take into memory.
+
+        Raises
+        ------
+        InputError
+            For files that cannot be read, formats that cannot be judged, and rows that are not comparisons.
+        """
+        from fdr_core.inputs import registry
+
+        source = path if isinstance(path, Source) else Source(path, limits=limits)
+        comparisons = cls._from_raw(registry.read(source, format=format, mapping=mapping))
+        return tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
 
     @classmethod
     def from_csv(cls, path: str | Path) -> Self:
         """Build from a CSV file (UTF-8; comma, semicolon or tab) with the columns of `from_frame`."""
-        return loaders.restore_integers(cls._from_raw(loaders.read_csv(path)))
+        return tables.restore_integers(cls._from_raw(tables.read_own_columns(Source(path, kind="csv"))))
 
     @classmethod
     def from_parquet(cls, path: str | Path) -> Self:
         """Build from a Parquet file with the columns of `from_frame`."""
-        return cls._from_raw(loaders.read_parquet(path))
+        return cls._from_raw(tables.read_own_columns(Source(path, kind="parquet")))
 
     @classmethod
     def from_label_studio(
@@ -198,9 +234,9 @@ class Comparisons:
         Raises
         ------
         InputError
-            For files that are no export, fields that do not exist, or answers that cannot be read.
+            For files that are not exports, fields that do not exist, or answers that cannot be read.
         """
-        raw = label_studio_export.read_export(
+        raw = label_studio.read_export(
             source,
             control=control,
             item_left=item_left,

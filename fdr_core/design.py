@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
+from fdr_core.answers import Sums
 from fdr_core.errors import DesignError
-from fdr_core.statistics import Sums
-
-Floats = NDArray[np.float64]
+from fdr_core.types import Floats
 
 #: Up to this many items the Laplacian is factorised densely (32 MB); beyond, systems are solved by conjugate gradients.
 DENSE_ITEMS = 2000

@@ -1,64 +1,47 @@
-"""The pipeline in one readable page: statistics, audit, knockoffs, path, selection, refit, evidence."""
+"""The pipeline in one page: statistics, audit, exact tests, list, knockoff LBI beside it, consensus, findings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from fdr_core import evidence
-from fdr_core._answer_table import AnswerTable
-from fdr_core._options import Options
+from fdr_core.annotator_table import Judgement, annotator_table
+from fdr_core.answer_table import AnswerTable
+from fdr_core.answers import Answers
 from fdr_core.audit import Audit, audit
 from fdr_core.comparisons import Comparisons
-from fdr_core.design import information_left, item_solver
-from fdr_core.draws import (
-    Construction,
-    Draws,
-    Fixed,
-    Flipped,
-    Flips,
-    Levels,
-    Progress,
-    Resampled,
-    Rule,
-    run_draws,
-    run_levels,
-    two_pass_rss,
-)
+from fdr_core.differences import Opinions, differences
+from fdr_core.evidence import Bias, bias_before_flags
 from fdr_core.guarantee import Guarantee, guarantee_of
-from fdr_core.knockoffs.consensus import Consensus
-from fdr_core.knockoffs.flip import RIDGE_PER_SHARING, FlipDesign, ridge_for
-from fdr_core.knockoffs.paper import FixedDesign, fixed_design
-from fdr_core.knockoffs.rows import JudgedRows
-from fdr_core.paths import Path, follow
-from fdr_core.ranking import Refit, order_changes, ranking_table, refit
-from fdr_core.selection import e_bh, smallest_list
-from fdr_core.statistics import Answers, SufficientStatistics
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-#: Paths of more annotators are neither kept nor, where nothing depends on them, followed.
-MOST_RECORDED = 2000
-
-
-@dataclass(frozen=True)
-class PathRecord:
-    """The regularisation path of the annotators' own columns: ``gamma[k, j]`` at ``times[k]``."""
-
-    times: Floats
-    gamma: Floats
-    annotators: NDArray[np.object_]
+from fdr_core.knockoffs.draws import Progress
+from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.knockoffs.lbi import LbiResult, run_lbi
+from fdr_core.opinions import Exact, Lbi
+from fdr_core.options import Options
+from fdr_core.randomisation import Tests, test_annotators
+from fdr_core.ranking import Ranking, ranking
+from fdr_core.selection import WeightedList, smallest_list, weighted_list
+from fdr_core.statistics import SufficientStatistics
+from fdr_core.types import Ints, Mask
 
 
 @dataclass(frozen=True, repr=False)
 class Detection:
-    """What `detect` found; see its documentation for the columns."""
+    """What `detect` found; see its documentation for the columns.
+
+    Attributes
+    ----------
+    flagged : labels, strongest first: the list of the method that decides.
+    annotators : one row each, worst first.
+    exact : the exact tests and their list.
+    lbi : what knockoff LBI says beside it; without draws where it was left out or nobody can be judged by it.
+    differences : annotators on one of the two lists only, and why, in words.
+    converged : whether every fit and path reached its end; what did not is named in ``audit.reasons``.
+    """
 
     flagged: list[Any]
     annotators: pd.DataFrame
@@ -66,17 +49,33 @@ class Detection:
     order_changes: pd.DataFrame
     audit: Audit
     guarantee: Guarantee
+    exact: Exact
+    lbi: Lbi
+    differences: pd.DataFrame
     smallest_list: int
     parameters: Mapping[str, Any]
-    path_record: PathRecord
+    converged: bool = True
     timings: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def method(self) -> dict[str, Any]:
+        """Which method decided, and what the other one says, in numbers."""
+        return {
+            "decided_by": self.parameters["decide_by"],
+            "exact_list": len(self.exact.flagged),
+            "lbi_list": len(self.lbi.flagged) if self.lbi.draws_done else None,
+            "draws_done": self.lbi.draws_done,
+            "draws_asked": self.lbi.draws_asked,
+            "differences": len(self.differences),
+            "converged": self.converged,
+        }
 
     def __repr__(self) -> str:
         found = f"{len(self.flagged)} of {len(self.annotators)} annotators flagged"
-        return f"Detection({found}; construction {self.audit.construction}; {self.guarantee.kind})"
+        return f"Detection({found}; by {self.parameters['decide_by']}; {self.guarantee.kind})"
 
     def _repr_html_(self) -> str:
-        """Show the verdict and the first rows in a notebook."""
+        """Show the result and the first rows in a notebook."""
         head: str = self.annotators.head(10).to_html(index=False, float_format="{:.3f}".format)
         return f"<p><b>{self!r}</b></p><p>{self.guarantee.sentence}</p>{head}"
 
@@ -85,239 +84,238 @@ def detect(
     data: Comparisons | SufficientStatistics,
     *,
     q: float = 0.1,
+    min_bias: float = 0.1,
+    sides: str = "audit",
+    decide_by: str = "exact",
+    consensus: str = "logistic",
+    draws: int = 21,
     method: str = "auto",
+    judge: str = "assessable",
     path: str = "lbi",
     cut: str = "knockoff+",
     copies: int | None = None,
-    draws: int = 21,
-    seed: int = 0,
-    sides: str = "audit",
-    min_bias: float = 0.1,
     aggregate: str = "majority",
     variance: str | None = None,
     slack_solver: str = "auto",
-    statistic: str = "auto",
+    lbi_seconds: float | None = 60.0,
+    seed: int = 0,
     progress: Progress | None = None,
     clock: Callable[[], float] | None = None,
 ) -> Detection:
     """Find the annotators who click a side instead of judging.
 
+    One exact test per annotator, then a list at error rate ``q``; knockoff LBI, the paper's method, runs beside it.
+    Every option with its choices and bounds: `fdr_core.options.OPTIONS`, docs/options.md.
+
     Parameters
     ----------
     data : Comparisons, or SufficientStatistics kept up to date by the caller.
     q : target false discovery rate, in (0, 1).
-    method : "auto" lets the audit decide between "flip" (coin flips) and "paper" (fixed design).
-    path : "lbi", "iss", "lasso" or "marginal": the path on which columns enter where ``statistic`` is "path", and the
-        path that is recorded.
-    cut : "knockoff+" (FDR) or "knockoff" (modified FDR).
-    copies : knockoff copies per annotator; by default ``ceil(1/q)`` below 500 assessable annotators, else 5, up to 100
-        in small teams where ``statistic`` is "likelihood", and 1 on the path of the paper's construction.
-    draws : independent draws; an annotator is flagged when most of them select it. 1 is one plain draw.
-    seed : seed of all draws.
+    min_bias : smallest |bias| worth a flag; smaller ones have p-value 1.
     sides : "audit" (tested), "random" (the owner states that coins decided) or "not random".
-    min_bias : smallest |bias| worth a flag.
-    aggregate : "majority" of draws, or "evalues" (Ren and Barber 2023), which has a proof.
-    variance : of the paper's construction: "plain" or "two-pass"; by default plain where "paper" was asked for.
-    slack_solver : of the paper's construction: "auto", "coordinate" or "cvxpy".
-    statistic : what orders annotators and their copies: "likelihood" (ratio of leaning to judging; finds more), or
-        "path" (entry on the path, one race per annotator; proven for one draw and for e-values). "auto": likelihood for
-        the majority of several draws, else path; path wherever ``method`` is "paper". With likelihood and sides that no
-        coin decided, copies answer anew by a model of judging.
+    decide_by : "exact" or "lbi": whose list is ``flagged``. Naming a construction by ``method`` means "lbi".
+    consensus : how the ranking is fitted: "logistic" (log odds) or "least squares" (the paper's refit, mean outcomes).
+    draws : independent draws of LBI; 0 leaves LBI out.
+    method : construction of LBI's copies: "auto" lets the audit choose "flip" (coin flips) or "paper" (fixed design).
+    judge : "assessable" (enough answers), or with ``method="paper"`` "everybody", as the paper did.
+    path, cut, copies, aggregate, variance, slack_solver, lbi_seconds, seed : of LBI; the exact test draws nothing.
     progress : called with (draws done, draws in all).
-    clock : seconds, for the ``timings`` of the result; without one they stay empty.
+    clock : seconds, for the ``timings`` of the result and for ``lbi_seconds``; without one neither has an effect.
 
     Returns
     -------
     Detection
-        ``flagged`` labels, strongest first; ``annotators`` table, worst first; ``ranking``; ``order_changes``;
-        ``audit``; ``guarantee``; ``smallest_list``.
+        Columns of ``annotators``: counts, ``bias`` with its 95 % interval, ``p_value`` and ``q_value`` (adjusted) of
+        the exact test, ``exact_list``, ``lbi_share`` of draws that select, ``lbi_list``, ``entry`` on the path,
+        ``match_ratio`` with the consensus, ``finding`` (a key of `fdr_core.findings.FINDINGS`), ``flagged``,
+        ``difference`` of the two lists in words, ``more_needed`` answers, and evidence in time. NaN: not judged.
 
     Raises
     ------
     InputError, ConfigurationError, DesignError
     """
     options = Options(
-        q, method, path, cut, copies, draws, seed, sides, min_bias, aggregate, variance, slack_solver, statistic
-    )
-    options.check()
+        q, min_bias, sides, decide_by, consensus, draws, method, judge, path,
+        cut, copies, aggregate, variance, slack_solver, lbi_seconds, seed,
+    )  # fmt: skip
     laps = _Laps(clock)
     table = AnswerTable.of(data)
     laps.take("statistics")
-    verdict = audit(table.audit_input(), q=q, method=method, sides=sides)
-    answers = table.answers.with_coin(verdict.coin)
+    audited = _with_those_to_judge(audit(table.audit_input(), q=q, method=method, sides=sides), judge)
+    answers = table.answers.with_coin(audited.coin)
     ridge = ridge_for(answers)
-    judged = np.flatnonzero(verdict.assessable)
     laps.take("audit")
-    n_copies = options.copies_for(verdict, len(answers))
-    drawn, record = _judge(answers, table, verdict, options, judged, ridge, n_copies, progress)
-    laps.take("draws")
-    selected = judged[_aggregate(drawn, options)] if len(judged) else judged
-    found = _settle_flags(answers, table, verdict, selected, ridge, min_bias)
-    laps.take("refit")
-    frame = _annotator_table(answers, table, verdict, found, drawn, record, judged)
+    bias = bias_before_flags(answers, table.sums, ridge=0.0 if audited.construction == "paper" else ridge)
+    tested = _test(answers, table, audited, bias, ridge, options)
+    if tested:
+        bias = bias.in_line_with(tested.judged, tested.tests.p_value)
+    laps.take("tests")
+    lbi = _knockoff_lbi(answers, table, audited, options, progress, clock)
+    laps.take("lbi")
+    judgement = _judge(audited, tested, lbi, bias, options)
+    fit = ranking(answers, table.sums, np.flatnonzero(judgement.flagged), method=consensus, fallback_ridge=ridge)
+    laps.take("consensus")
+    audited, converged = _tell(audited, tested, lbi, fit)
+    frame = annotator_table(answers, table, audited, judgement, bias, fit.theta, options)
     laps.take("evidence")
     return Detection(
         flagged=frame.loc[frame["flagged"], "annotator"].tolist(),
         annotators=frame,
-        ranking=ranking_table(found.fit, table.sums, table.items),
-        order_changes=order_changes(found.fit, table.items),
-        audit=verdict,
-        guarantee=guarantee_of(
-            verdict,
-            cut=cut,
-            draws=draws,
-            aggregate=aggregate,
-            q=q,
-            variance=options.variance_for(verdict),
-            by_likelihood=options.by_likelihood,
-        ),
-        smallest_list=1 if options.by_likelihood else smallest_list(q, cut, n_copies),
-        parameters=options.as_dict(n_copies, ridge),
-        path_record=PathRecord(record.times, record.gamma, table.annotators[judged]),
+        ranking=fit.table(table.items),
+        order_changes=fit.order_changes(table.items),
+        audit=audited,
+        guarantee=guarantee_of(audited, options),
+        exact=Exact.of(tested.tests, tested.listed, table.annotators[tested.judged]) if tested else Exact.nobody(),
+        lbi=Lbi.of(lbi, _listed_by(lbi, judgement.opinions.lbi, options), table.annotators, asked=draws),
+        differences=_differing(frame),
+        smallest_list=1 if options.decides_by == "exact" else judgement.opinions.shortest,
+        parameters=options.as_dict(judgement.copies, ridge),
+        converged=converged,
         timings=laps.seconds,
     )
 
 
-def _judge(
-    answers: Answers,
-    table: AnswerTable,
-    verdict: Audit,
-    options: Options,
-    judged: Ints,
-    ridge: float,
-    copies: int,
-    progress: Progress | None,
-) -> tuple[Draws, Any]:
-    """Draw knockoffs and select; also the path of the own columns, for the evidence and the plots."""
-    n_items, m = len(table.items), len(table.annotators)
-    design: FlipDesign | FixedDesign
-    if verdict.construction == "paper":
-        design = fixed_design(table.sums, judged)
-    else:
-        design = FlipDesign(answers, n_items=n_items, n_annotators=m, judged=judged, ridge=ridge)
-    record = _record_path(design, options)
-    if verdict.construction == "none" or not len(judged):
-        return Draws(np.zeros(len(judged)), np.zeros(len(judged))), record
-    rule = Rule(options.draw_level(), options.cut, options.draws, options.seed)
-    if options.by_likelihood:
-        levels: Levels
-        if isinstance(design, FlipDesign):
-            shares = verdict.shares_coins
-            consensus = Consensus(answers, n_items=n_items, n_annotators=m, ridge=ridge, shares_coins=shares)
-            levels = Flipped(consensus, design, copies=copies, seed=options.seed)
-        else:
-            shares = False  # no coin is used, so none can be shared
-            consensus = Consensus(answers, n_items=n_items, n_annotators=m, ridge=RIDGE_PER_SHARING)
-            levels = Resampled(consensus, JudgedRows.of(answers, judged, m), copies=copies, seed=options.seed)
-        return run_levels(levels, rule, shares_coins=shares, progress=progress), record
-    construction: Construction
-    if isinstance(design, FlipDesign):
-        construction = Flips(design, copies=copies, seed=options.seed, path=options.path)
-    else:
-        two_pass = options.variance_for(verdict) == "two-pass"
-        rss = two_pass_rss(design, answers, table.sums, judged) if two_pass else None
-        construction = Fixed(design, rss=rss, solver=options.slack_solver)
-    return run_draws(construction, rule, path=options.path, progress=progress), record
-
-
-def _record_path(design: FlipDesign | FixedDesign, options: Options) -> Path:
-    """Follow the own columns alone; beyond `MOST_RECORDED`, where the path selects nobody, one look at all of them."""
-    is_recorded = design.m <= MOST_RECORDED
-    path = options.path if is_recorded or not options.by_likelihood else "marginal"
-    problem = design.own_problem(correlations_only=path == "marginal")
-    return follow(problem, path, record=is_recorded and path != "marginal")
-
-
-def _aggregate(drawn: Draws, options: Options) -> NDArray[np.bool_]:
-    return e_bh(drawn.e, options.q) if options.aggregate == "evalues" else drawn.share > 0.5
+def _with_those_to_judge(audited: Audit, judge: str) -> Audit:
+    """Judge whom the audit finds assessable, or everybody, as the paper did."""
+    if judge == "assessable" or audited.construction == "none":
+        return audited
+    reason = "Everybody is judged, however few the answers, as in the paper."
+    return replace(
+        audited, assessable=np.ones_like(audited.assessable), reasons=[*audited.reasons, reason],
+        figures={**audited.figures, "assessable": len(audited.assessable)},
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Found:
-    flagged: Ints
-    fit: Refit
-    theta_null: Floats
-    bias: tuple[Floats, Floats, Floats]
+class _Tested:
+    """Exact tests and list, over the judged."""
+
+    judged: Ints
+    tests: Tests
+    listed: WeightedList
 
 
-def _settle_flags(
-    answers: Answers, table: AnswerTable, verdict: Audit, selected: Ints, ridge: float, min_bias: float
-) -> _Found:
-    """Refit with the selected annotators; those whose bias is of no interest are let go and the rest is refitted."""
-    sums = table.sums
-    solver = item_solver(sums.laplacian, ridge=ridge)
-    is_paper = verdict.construction == "paper"
-    scores = item_solver(sums.laplacian) if is_paper else solver  # what the bias estimates take theta from
-    information = information_left(sums, np.arange(len(table.annotators)), scores)
-    theta_null = solver.solve(sums.Dy)
-
-    def estimate(flagged: Ints) -> tuple[Refit, tuple[Floats, Floats, Floats]]:
-        fit = refit(sums, flagged, fallback_ridge=ridge)
-        theta = fit.theta if is_paper else solver.solve(sums.Dy - sums.B[:, flagged] @ fit.gamma)
-        rows_share = information.copy()
-        rows_share[flagged] = 1.0  # their bias is in the refit, which already accounts for the item scores
-        return fit, evidence.bias_estimates(answers, theta, rows_share, len(table.annotators))
-
-    fit, bias = estimate(selected)
-    flagged = selected[np.abs(bias[0][selected]) >= min_bias]
-    if len(flagged) < len(selected):
-        fit, bias = estimate(flagged)
-    return _Found(flagged, fit, theta_null, bias)
-
-
-def _annotator_table(
-    answers: Answers, table: AnswerTable, verdict: Audit, found: _Found, drawn: Draws, record: Any, judged: Ints
-) -> pd.DataFrame:
-    m = len(table.annotators)
-    left, right, ties = evidence.counts_by_choice(answers, m)
-    share, entry = np.zeros(m), np.zeros(m)
-    share[judged], entry[judged] = drawn.share, record.entry
-    is_flagged = np.zeros(m, dtype=bool)
-    is_flagged[found.flagged] = True
-    estimate, low, high = found.bias
-    frame = pd.DataFrame(
-        {
-            "annotator": table.annotators,
-            "comparisons": left + right + ties,
-            "left": left,
-            "right": right,
-            "ties": ties,
-            "bias": estimate,
-            "bias_low": low,
-            "bias_high": high,
-            "entry": entry,
-            "draw_share": share,
-            "p_value": evidence.sign_flip_p_values(answers, found.theta_null, m),
-            "match_ratio": evidence.match_ratio(answers, found.fit.theta, m),
-            "verdict": _verdicts(is_flagged, left, right, verdict.assessable),
-            "flagged": is_flagged,
-            "more_needed": np.where(verdict.assessable, 0, verdict.more_needed),
-            **_evidence_in_time(table),
-        }
+def _test(
+    answers: Answers, table: AnswerTable, audited: Audit, bias: Bias, ridge: float, options: Options
+) -> _Tested | None:
+    """One exact test per judged annotator and the list that follows; None where nobody can be tested."""
+    judged = np.flatnonzero(audited.assessable)
+    if audited.how == "none" or not len(judged):
+        return None
+    tests = test_annotators(
+        answers,
+        how=audited.how,
+        n_items=len(table.items),
+        n_annotators=len(table.annotators),
+        judged=judged,
+        bias=bias.estimate,
+        min_bias=options.min_bias,
+        ridge=ridge,
     )
-    order = np.lexsort((np.arange(m), -entry, -share, ~verdict.assessable, ~is_flagged))
-    return frame.iloc[order].reset_index(drop=True)
+    listed = weighted_list(
+        tests.p_value,
+        tests.weight,
+        q=options.q,
+        storey=tests.uses_storey,
+        plain_p_value=tests.plain_p_value,
+        above_half=tests.above_half,
+    )
+    return _Tested(judged, tests, listed)
 
 
-def _verdicts(is_flagged: NDArray[np.bool_], left: Ints, right: Ints, assessable: NDArray[np.bool_]) -> list[str]:
-    """bad: flagged, always one side; ugly: flagged, mixed; good: not flagged."""
-    one_side = (left == 0) | (right == 0)
-    named = np.where(is_flagged, np.where(one_side, "bad", "ugly"), np.where(assessable, "good", "not assessable"))
-    return [str(name) for name in named]
+def _knockoff_lbi(
+    answers: Answers,
+    table: AnswerTable,
+    audited: Audit,
+    options: Options,
+    progress: Progress | None,
+    clock: Callable[[], float] | None,
+) -> LbiResult | None:
+    """Knockoff LBI; None where it was left out or nobody can be judged by it."""
+    judged = np.flatnonzero(audited.assessable)
+    if not options.draws or audited.construction == "none" or not len(judged):
+        return None
+    return run_lbi(
+        answers=answers,
+        sums=table.sums,
+        construction=audited.construction,
+        judged=judged,
+        q=options.q,
+        cut=options.cut,
+        draws=options.draws,
+        seed=options.seed,
+        path=options.path,
+        copies=options.copies,
+        variance=options.variance_used,
+        slack_solver=options.slack_solver,
+        budget=options.budget,
+        clock=clock,
+        progress=progress,
+    )
 
 
-def _evidence_in_time(table: AnswerTable) -> dict[str, Any]:
-    """First and last answer, median lead time, longest run; None where the data does not tell."""
-    c, m = table.comparisons, len(table.annotators)
-    nothing: list[float | None] = [None] * m
-    timed, led = c is not None and c.time is not None, c is not None and c.lead_time is not None
-    columns = {
-        "first_seen": evidence.by_annotator(c.time, c.annotator, m, "min") if timed else nothing,  # type: ignore[union-attr,arg-type]
-        "last_seen": evidence.by_annotator(c.time, c.annotator, m, "max") if timed else nothing,  # type: ignore[union-attr,arg-type]
-        "median_lead_time": evidence.by_annotator(c.lead_time, c.annotator, m, "median") if led else nothing,  # type: ignore[union-attr,arg-type]
-        "longest_run": evidence.longest_runs(c).tolist() if timed else nothing,  # type: ignore[arg-type]
+def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, bias: Bias, options: Options) -> Judgement:
+    """Both lists side by side over all annotators, and the one that decides."""
+    m = len(bias.estimate)
+    on_exact, on_lbi, stuck = (np.zeros(m, dtype=bool) for _ in range(3))
+    p_value, q_value, share, entry = (np.full(m, np.nan) for _ in range(4))
+    if tested:
+        on_exact[tested.judged] = tested.listed.flagged
+        p_value[tested.judged], q_value[tested.judged] = tested.tests.plain_p_value, tested.listed.q_value
+    if lbi:
+        stuck[lbi.judged], share[lbi.judged], entry[lbi.judged] = lbi.near_zero, lbi.share, lbi.entry
+        on_lbi[_selected(lbi, options)] = True
+        on_lbi &= np.abs(bias.estimate) >= options.min_bias
+    copies = lbi.copies if lbi else 0
+    shortest = smallest_list(options.q, options.cut, copies) if lbi else 1
+    opinions = Opinions(on_exact, on_lbi, q_value, share, stuck, options.q, shortest, options.aggregate == "evalues")
+    by_lbi = options.decides_by == "lbi"
+    can_judge = (audited.construction if by_lbi else audited.how) != "none"
+    return Judgement(
+        can_judge=can_judge,
+        judged=audited.assessable & can_judge,
+        flagged=on_lbi if by_lbi else on_exact,
+        opinions=opinions,
+        p_value=p_value,
+        entry=entry,
+        difference=differences(opinions) if tested and lbi else [""] * m,
+        unselectable=stuck & by_lbi,
+        copies=copies,
+    )
+
+
+def _selected(lbi: LbiResult, options: Options) -> Ints:
+    """Codes that LBI selects, strongest first."""
+    return lbi.selected_by_e_values if options.aggregate == "evalues" else lbi.selected
+
+
+def _listed_by(lbi: LbiResult | None, is_listed: Mask, options: Options) -> Ints:
+    """Codes on LBI's list, strongest first: selected, with a bias that is worth a flag."""
+    return np.zeros(0, dtype=np.int64) if lbi is None else (chosen := _selected(lbi, options))[is_listed[chosen]]
+
+
+def _tell(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, fit: Ranking) -> tuple[Audit, bool]:
+    """Name in the audit what did not converge, and how many LBI cannot select by construction."""
+    unfinished = {
+        "The fit behind the exact tests did not converge; its p-values stay valid but find less.": tested is not None
+        and not tested.tests.converged,
+        "A path of knockoff LBI did not reach its end; its shares are approximate.": lbi is not None
+        and not lbi.converged,
+        "The fit of the item scores did not converge; the ranking is approximate.": not fit.converged,
     }
-    return {name: pd.Series(values, dtype=object) for name, values in columns.items()}
+    notes = [note for note, is_so in unfinished.items() if is_so]
+    n_stuck = lbi.n_slack_near_zero if lbi else 0
+    told = f"{n_stuck} annotators are out of reach of knockoff LBI: their copies hardly differ from them."
+    stuck = [told] if n_stuck else []
+    reasons = [*audited.reasons, *(tested.tests.notes if tested else ()), *notes, *stuck]
+    figures = {**audited.figures, "slack_near_zero": n_stuck}
+    return replace(audited, reasons=reasons, figures=figures), not notes
+
+
+def _differing(frame: pd.DataFrame) -> pd.DataFrame:
+    """Who is on one list only, and why."""
+    columns = ["annotator", "exact_list", "lbi_list", "difference"]
+    return frame.loc[frame["difference"] != "", columns].reset_index(drop=True)
 
 
 class _Laps:

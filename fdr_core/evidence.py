@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from fdr_core.comparisons import Comparisons
-from fdr_core.statistics import Answers
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-#: Grid steps for the mean coin: sign flips of rounded residuals are an exact test too.
-_GRID = 8
-#: Beyond this many coins neighbours are flipped together: a smaller group of flips, hence still an exact test.
-_MOST_COINS = 4096
-#: Numbers held at once while the distributions of many annotators are computed.
-_BATCH = 4_000_000
+from fdr_core.answers import Answers, Sums
+from fdr_core.design import information_left, item_solver
+from fdr_core.randomisation.convolution import SignSums, group_starts
+from fdr_core.selection import SIGNIFICANT
+from fdr_core.types import Floats, Ints
 
 
 def counts_by_choice(answers: Answers, n_annotators: int) -> tuple[Ints, Ints, Ints]:
@@ -33,21 +28,59 @@ def counts_by_choice(answers: Answers, n_annotators: int) -> tuple[Ints, Ints, I
 
 
 def match_ratio(answers: Answers, theta: Floats, n_annotators: int) -> Floats:
-    """Share of answers that agree with the consensus order; a tie, on either part, counts half."""
+    """Share of answers that agree with the consensus order; a tie in either counts half."""
     lead = np.sign(np.where(np.abs(gap := theta[answers.left] - theta[answers.right]) > 1e-12, gap, 0.0))
     agreement = answers.weight * (1.0 + np.sign(answers.outcome) * lead) / 2.0
     total = np.bincount(answers.annotator, answers.weight, minlength=n_annotators)
     return np.asarray(np.bincount(answers.annotator, agreement, minlength=n_annotators) / np.maximum(total, 1.0))
 
 
-def bias_estimates(
-    answers: Answers, theta: Floats, information: Floats, n_annotators: int
-) -> tuple[Floats, Floats, Floats]:
-    """Bias of each annotator given the corrected scores, with a 95 % interval that treats a coin as one observation.
+@dataclass(frozen=True)
+class Bias:
+    """Bias of each annotator with a 95 % interval, (m,) each, clipped to [-1, 1]."""
 
-    Returns
-    -------
-    estimate, low, high : (m,) clipped to [-1, 1].
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+    def in_line_with(self, who: Ints, p_value: Floats) -> Bias:
+        """Where a significant exact test says more than residuals do, an interval from the test, which excludes 0.
+
+        The test weighs answers by what they tell; its interval is the estimate times ``1 -+ z(.05) / z(p)``.
+
+        Parameters
+        ----------
+        who : codes of the tested; p_value : of their tests.
+        """
+        p = np.ones(len(self.estimate))
+        p[who] = p_value
+        reach = np.abs(self.estimate) * norm.isf(0.025) / np.maximum(norm.isf(p / 2), 1e-3)
+        is_narrower = (p < SIGNIFICANT) & (self.low <= 0) & (self.high >= 0)
+        low = np.where(is_narrower, np.maximum(self.estimate - 0.999 * reach, -1.0), self.low)
+        return Bias(
+            self.estimate, low, np.where(is_narrower, np.minimum(self.estimate + 0.999 * reach, 1.0), self.high)
+        )
+
+
+def bias_before_flags(answers: Answers, sums: Sums, *, ridge: float) -> Bias:
+    """Bias of each annotator before anybody is flagged: held against the smallest lean worth a flag, and shown to
+    people.
+
+    Parameters
+    ----------
+    ridge : on the item scores; 0 where no coin decided the sides.
+    """
+    solver = item_solver(sums.laplacian, ridge=ridge)
+    everybody = np.arange(len(sums.counts))
+    return bias_estimates(answers, solver.solve(sums.Dy), information_left(sums, everybody, solver), len(everybody))
+
+
+def bias_estimates(answers: Answers, theta: Floats, information: Floats, n_annotators: int) -> Bias:
+    """Bias of each annotator given item scores, with an interval that treats a coin as one observation.
+
+    Parameters
+    ----------
+    theta : (n,) item scores; information : (m,) share of each annotator's information that they leave.
     """
     residual = answers.outcome - (theta[answers.left] - theta[answers.right])
     n = np.bincount(answers.annotator, answers.weight, minlength=n_annotators)
@@ -64,7 +97,7 @@ def bias_estimates(
     reach = np.where(coins > 1, student_t.ppf(0.975, np.maximum(coins - 1, 1)), np.inf)
     low, high = np.maximum(estimate - reach * se, -1.0), np.minimum(estimate + reach * se, 1.0)
     estimate = np.clip(estimate, -1.0, 1.0)
-    return estimate, np.minimum(low, estimate), np.maximum(high, estimate)
+    return Bias(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
 
 
 def sign_flip_p_values(answers: Answers, theta: Floats, n_annotators: int) -> Floats:
@@ -74,25 +107,42 @@ def sign_flip_p_values(answers: Answers, theta: Floats, n_annotators: int) -> Fl
     of the residuals is as exact as that of the residuals themselves. P-values below 1e-15 are given as 1e-15.
     """
     residual = answers.weight * (answers.outcome - (theta[answers.left] - theta[answers.right]))
-    owner, units = _grid_units(*_sums_by_coin(answers, residual), n_annotators)
-    observed = np.abs(np.bincount(owner, units, minlength=n_annotators)).astype(np.int64)
-    reach = np.bincount(owner, np.abs(units), minlength=n_annotators).astype(np.int64)
-    p_value = np.ones(n_annotators)
-    length = 2 ** np.ceil(np.log2(2 * reach + 2)).astype(np.int64)
-    for size in np.unique(length[reach > 0]):
-        members = np.flatnonzero((length == size) & (reach > 0))
-        step = max(1, _BATCH // int(size))
-        for block in (members[i : i + step] for i in range(0, len(members), step)):
-            p_value[block] = _fourier_tails(owner, units, block, observed[block], int(size))
-    return np.clip(p_value, 1e-15, 1.0)
+    return SignSums.of(*_sums_by_coin(answers, residual), n_annotators).p_values()
 
 
-def longest_runs(comparisons: Comparisons) -> Ints:
+def in_time(
+    annotator: Ints | NDArray[np.int32],
+    outcome: Floats,
+    time: Floats | None,
+    lead_time: Floats | None,
+    n_annotators: int,
+) -> dict[str, list[Any]]:
+    """First and last answer, longest run for one side and median lead time; only what the data tell.
+
+    Parameters
+    ----------
+    annotator, outcome, time, lead_time : (N,) one entry per answer; NaN where a time is unknown.
+
+    Returns
+    -------
+    dict of ``first_seen``, ``last_seen``, ``longest_run``, ``median_lead_time``, each with one value per annotator,
+    None where nothing is known about an annotator.
+    """
+    found: dict[str, list[Any]] = {}
+    if time is not None:
+        found["first_seen"] = by_annotator(time, annotator, n_annotators, "min")
+        found["last_seen"] = by_annotator(time, annotator, n_annotators, "max")
+        found["longest_run"] = longest_runs(annotator, outcome, time, n_annotators).tolist()
+    if lead_time is not None:
+        found["median_lead_time"] = by_annotator(lead_time, annotator, n_annotators, "median")
+    return found
+
+
+def longest_runs(annotator: Ints | NDArray[np.int32], outcome: Floats, time: Floats, n_annotators: int) -> Ints:
     """Longest run of answers for one side, in order of time (ties interrupt a run)."""
-    assert comparisons.time is not None
-    order = np.lexsort((comparisons.time, comparisons.annotator))
-    annotator, side = comparisons.annotator[order], np.sign(comparisons.outcome[order])
-    longest = np.zeros(comparisons.n_annotators, dtype=np.int64)
+    order = np.lexsort((time, annotator))
+    annotator, side = annotator[order], np.sign(outcome[order])
+    longest = np.zeros(n_annotators, dtype=np.int64)
     if not len(order):
         return longest
     new_run = np.concatenate([[True], (np.diff(annotator) != 0) | (np.diff(side) != 0)])
@@ -103,7 +153,9 @@ def longest_runs(comparisons: Comparisons) -> Ints:
     return longest
 
 
-def by_annotator(values: Floats, annotator: NDArray[np.int32], n_annotators: int, how: str) -> list[float | None]:
+def by_annotator(
+    values: Floats, annotator: Ints | NDArray[np.int32], n_annotators: int, how: str
+) -> list[float | None]:
     """Minimum, maximum or median of the known values of each annotator; None where there are none."""
     found: list[float | None] = [None] * n_annotators
     known = ~np.isnan(values)
@@ -122,35 +174,5 @@ def _sums_by_coin(answers: Answers, values: Floats) -> tuple[Ints, Floats]:
     annotator, coin = answers.annotator[order], answers.coin[order]
     if not len(order):
         return annotator, np.zeros(0)
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(annotator) != 0) | (np.diff(coin) != 0)]))
+    starts = group_starts(annotator, coin)
     return annotator[starts], np.add.reduceat(values[order], starts)
-
-
-def _grid_units(owner: Ints, total: Floats, n_annotators: int) -> tuple[Ints, Ints]:
-    """Residual sums per coin in whole grid units, ordered by annotator, zeros left out."""
-    coins = np.bincount(owner, minlength=n_annotators)
-    if (coins > _MOST_COINS).any():
-        place = np.arange(len(owner)) - np.searchsorted(owner, owner)
-        group = np.where(coins[owner] > _MOST_COINS, place * _MOST_COINS // np.maximum(coins[owner], 1), place)
-        starts = np.flatnonzero(np.concatenate([[True], (np.diff(owner) != 0) | (np.diff(group) != 0)]))
-        owner, total = owner[starts], np.add.reduceat(total, starts)
-        coins = np.bincount(owner, minlength=n_annotators)
-    size = np.bincount(owner, np.abs(total), minlength=n_annotators)
-    scale = np.where(size > 1e-12, _GRID * coins / np.maximum(size, 1e-12), 0.0)
-    units = np.rint(total * scale[owner]).astype(np.int64)
-    return owner[units != 0], units[units != 0]
-
-
-def _fourier_tails(owner: Ints, units: Ints, block: Ints, observed: Ints, length: int) -> Floats:
-    """``P(|sum of signed units| >= observed)`` for several annotators, from ``prod cos(t u)`` on a grid of t."""
-    rows = np.concatenate([np.arange(*np.searchsorted(owner, [j, j + 1])) for j in block])
-    place = np.searchsorted(block, owner[rows])
-    value, which = np.unique(np.abs(units[rows]), return_inverse=True)
-    count = np.bincount(place * len(value) + which, minlength=len(block) * len(value)).reshape(len(block), -1)
-    cosine = np.cos(np.outer(value, 2.0 * np.pi * np.arange(length // 2 + 1) / length))
-    magnitude = np.exp(count @ np.log(np.maximum(np.abs(cosine), 1e-300)))
-    sign = 1.0 - 2.0 * ((count @ (cosine < 0).astype(float)) % 2)
-    pmf = np.fft.irfft(magnitude * sign, n=length, axis=1)
-    upper = np.arange(length // 2)[None, :] >= observed[:, None]
-    tail = 2.0 * (pmf[:, : length // 2] * upper).sum(axis=1)
-    return np.where(observed == 0, 1.0, tail)

@@ -1,12 +1,16 @@
-"""What a list of flags promises, and what it does not."""
+"""What a list of flags promises, in one plain sentence per design, with the technical name behind it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
+
 from fdr_core.audit import FEW_COINS, Audit
+from fdr_core.options import Options
 
 
 class Guarantee(str):
-    """Reads as "kind: sentence"; the parts are ``kind`` and ``sentence``."""
+    """Reads as "kind: sentence"; the parts are ``kind`` (technical) and ``sentence`` (for people)."""
 
     kind: str
     sentence: str
@@ -22,56 +26,82 @@ class Guarantee(str):
         return self.kind, self.sentence
 
 
-def guarantee_of(
-    verdict: Audit, *, cut: str, draws: int, aggregate: str, q: float, variance: str, by_likelihood: bool = False
-) -> Guarantee:
+NOBODY = Guarantee("nothing claimed", "Nobody was judged, so nobody is flagged; the audit says why.")
+FORCED = Guarantee(
+    "nothing proven (sides not random)",
+    "Coin flips were used although the audit does not support them, so nothing is promised about this list.",
+)
+PROVEN, MEASURED = "FDR, proven", "FDR, measured"
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """Why a rate holds in one design."""
+
+    kind: str
+    because: str
+
+
+#: Of the exact test, by how annotators are tested.
+EXACT = {
+    "own coins": _Basis(PROVEN, "proven for this design"),
+    "both orders": _Basis(PROVEN, "proven for this design, where pairs were shown in both orders"),
+    "shared coins": _Basis(
+        MEASURED,
+        "each test is exact, and because annotators saw the same order the rate of the list is checked by simulation",
+    ),
+    "sides fixed": _Basis(
+        MEASURED, "checked by simulation, with a model of judging, because no coin decided the sides of this design"
+    ),
+}
+
+
+def guarantee_of(audit: Audit, options: Options) -> Guarantee:
     """State which guarantee holds for a detection."""
-    share = f"{100 * q:g} %"
-    if verdict.construction == "none":
-        return Guarantee("none proven (nobody judged)", "Nobody was judged, so nobody is flagged; the audit says why.")
-    if verdict.figures.get("forced"):
-        return Guarantee(
-            "none proven (sides not random)", "Coin flips were used although the audit does not support them."
-        )
-    if by_likelihood and verdict.construction == "paper":
-        return Guarantee(
-            "none proven (counted on copies)",
-            f"Sides were not assigned by chance, so copies answer every question anew as honest annotators would; they "
-            f"count how many honest annotators would be flagged, aiming at {share} of the flags. That rests on a model "
-            f"of judging and has no proof: in simulations its rate of false flags stayed at or below about {share}, "
-            "and somewhat above where honest annotators also answer at random now and then.",
-        )
-    caveat = _caveat(verdict, variance)
-    if by_likelihood:
-        return Guarantee(
-            "none proven (counted on copies)",
-            f"The knockoff copies count how many honest annotators would be flagged, aiming at {share} of the flags; "
-            f"an annotator is flagged when most draws select it. That rule has no proof: in simulations its rate of "
-            f"false flags stayed at or below about {share}.{caveat}",
-        )
-    if draws > 1 and aggregate == "majority":
-        return Guarantee(
-            "none proven (majority of draws)",
-            f"Each draw aims at {share} false flags on average; an annotator is flagged when most draws select it. "
-            f"That rule has no proof: in simulations its rate of false flags stayed at or below about {share}.{caveat}",
-        )
-    if cut == "knockoff" and aggregate != "evalues":
-        return Guarantee(
-            "modified FDR",
-            f"The modified rate of false flags (false flags divided by flags plus 1/q) is at most {share} on average "
-            f"over many data sets; for short lists the share of false flags itself can be higher.{caveat}",
-        )
-    return Guarantee(
-        "FDR",
-        f"Averaged over many data sets at most {share} of the flags are false; a single list can have more.{caveat}",
+    if (audit.how if options.decides_by == "exact" else audit.construction) == "none":
+        return NOBODY
+    if audit.figures.get("forced"):
+        return FORCED
+    basis = EXACT[audit.how] if options.decides_by == "exact" else _of_lbi(audit, options)
+    if basis.kind == "modified FDR":
+        return Guarantee(basis.kind, f"{_modified(options.q)}; {basis.because}.")
+    few = audit.shares_coins and audit.figures["coins"] < FEW_COINS
+    caution = f" Only {audit.figures['coins']} coins decided the sides for everybody: take care." if few else ""
+    return Guarantee(basis.kind, f"{plain_rate(options.q)}; {basis.because}.{caution}")
+
+
+def plain_rate(q: float) -> str:
+    """The target error rate as people say it."""
+    share = Fraction(q).limit_denominator(100)
+    told = f"{share.numerator} in {share.denominator}" if share else f"{100 * q:g} in 100"
+    verb = "is" if share.numerator == 1 else "are"
+    return f"Of the entries on such lists at most about {told} {verb} wrong, on average over many lists"
+
+
+def _modified(q: float) -> str:
+    return (
+        f"{plain_rate(q)}, counted as if {1 / q:.0f} right entries were added to every list; for short lists the share "
+        "of wrong entries can be higher"
     )
 
 
-def _caveat(verdict: Audit, variance: str) -> str:
-    if verdict.construction == "paper":
-        pooled = " (here pooled in two passes, which is measured, not proven)" if variance == "two-pass" else ""
-        return f" This assumes equal Gaussian noise for all annotators{pooled}."
-    if not verdict.shares_coins:
-        return ""
-    few = f", and only {verdict.figures['coins']} coins decided" if verdict.figures["coins"] < FEW_COINS else ""
-    return f" Annotators share coins here{few}: the guarantee is then an approximation, checked by simulation."
+def _of_lbi(audit: Audit, options: Options) -> _Basis:
+    """Of knockoff LBI: e-values and a single draw have a theorem, the majority of draws has none."""
+    is_proven = options.aggregate == "evalues" or options.draws == 1
+    caveat = _caveat(audit, options)
+    if not is_proven:
+        return _Basis(MEASURED, f"whom most draws of knockoff LBI select is listed; checked by simulation{caveat}")
+    if audit.construction == "flip" and audit.shares_coins:
+        return _Basis(MEASURED, f"checked by simulation{caveat}")
+    if audit.construction == "paper" and options.variance_used == "two-pass":
+        return _Basis(MEASURED, f"checked by simulation{caveat}")
+    if options.cut == "knockoff" and options.aggregate != "evalues":
+        return _Basis("modified FDR", f"proven for knockoff LBI{caveat}")
+    return _Basis(PROVEN, f"proven for knockoff LBI{caveat}")
+
+
+def _caveat(audit: Audit, options: Options) -> str:
+    if audit.construction == "paper":
+        pooled = ", pooled in two passes" if options.variance_used == "two-pass" else ""
+        return f", given equal Gaussian noise of all annotators{pooled}"
+    return ", because annotators saw the same order" if audit.shares_coins else ""

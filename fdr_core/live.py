@@ -13,22 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fdr_core.design import DENSE_ITEMS, item_solver
 from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.selection import e_bh
 from fdr_core.statistics import SufficientStatistics
-
-Floats = NDArray[np.float64]
+from fdr_core.types import Floats, Mask
 
 #: Probabilities of clicking the side that are bet on, for either side.
 BETS = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99])
 _P = np.concatenate([BETS, BETS])
 _SIDE = np.concatenate([np.ones(len(BETS)), -np.ones(len(BETS))])
 
-#: An e-process that ever reached this has an error probability of at most 1/20 (Ville's inequality).
-PERSISTENT_E = 20.0
 #: The consensus is never taken as more certain than this.
 MOST_CERTAIN = 0.95
 
@@ -87,14 +83,18 @@ class LiveEvidence:
         )
 
 
-def early_warnings(e_values: Sequence[float] | Floats, q: float) -> NDArray[np.bool_]:
-    """E-BH on the current e-values of all annotators; a warning once given stays, which the caller remembers."""
+def early_warnings(e_values: Sequence[float] | Floats, q: float) -> Mask:
+    """E-BH on the current e-values of all annotators; a warning once given stays; the caller remembers it."""
     return e_bh(np.asarray(e_values, dtype=float), q)
 
 
-def persists(*, flagged: bool, sup_e: float, warned: bool) -> bool:
-    """Whether a flag of a scheduled run may leave a lasting mark (alert, notification, export)."""
-    return flagged and (sup_e >= PERSISTENT_E or warned)
+def may_warn(how: str | None) -> bool:
+    """Whether early warnings may be given after an audit that ended in this `how` (None: no audit has run yet).
+
+    The bets are fair where chance decided the sides, or where both orders are shown; where sides were placed, or nobody
+    can be judged, the e-process of an honest annotator grows too.
+    """
+    return how in ("own coins", "shared coins", "both orders")
 
 
 @dataclass
@@ -106,7 +106,7 @@ class _UnderCoin:
     total: float = 0.0
 
 
-class Consensus:
+class LiveConsensus:
     """Probability that the left item is preferred, from one state of the data, without answers under the same coin."""
 
     def __init__(self, statistics: SufficientStatistics, biases: Mapping[Hashable, float] | None = None) -> None:
@@ -161,7 +161,7 @@ class LiveCrowd:
         self.warned: set[Hashable] = set()
 
     def observe(self, annotator: Hashable, outcome: float, p_left: float = 0.5, coin: Hashable = None) -> None:
-        """Take a first submission; a coin that the annotator met before is no news and does not count."""
+        """Take a first submission; a coin that the annotator met before is not new and does not count."""
         if coin is not None:
             if (annotator, coin) in self._seen:
                 return
@@ -174,12 +174,3 @@ class LiveCrowd:
         due = early_warnings([self.evidence[a].e for a in annotators], self._q)
         self.warned |= {a for a, is_due in zip(annotators, due, strict=True) if is_due}
         return self.warned
-
-    def persistent(self, flagged: Sequence[Hashable]) -> list[Hashable]:
-        """Of the flags of a run, those that persist."""
-        nobody = LiveEvidence()
-        return [
-            a
-            for a in flagged
-            if persists(flagged=True, sup_e=self.evidence.get(a, nobody).sup_e, warned=a in self.warned)
-        ]

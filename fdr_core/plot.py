@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fdr_core.errors import ConfigurationError, MissingExtraError
+from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT, NONE_SEEN, SMALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ MOST_ITEMS = 40
 
 @dataclass(frozen=True)
 class Look:
-    """How one verdict is drawn; later verdicts lie on top."""
+    """How one group of findings is drawn; later groups lie on top."""
 
     colour: str
     line: str
@@ -33,15 +34,26 @@ class Look:
 
 LOOKS: Mapping[str, Look] = MappingProxyType(
     {
-        "not assessable": Look("#999999", ":", "x", 0.8),
-        "good": Look("#56B4E9", "-", "o", 0.8),
-        "ugly": Look("#E69F00", "--", "s", 1.6),
-        "bad": Look("#D55E00", "-", "^", 2.0),
+        "not certain": Look("#999999", ":", "x", 0.8),
+        "not flagged": Look("#56B4E9", "-", "o", 0.8),
+        "leans": Look("#E69F00", "--", "s", 1.6),
+        "always one side": Look("#D55E00", "-", "^", 2.0),
+    }
+)
+#: The group in which each finding is drawn.
+GROUPS: Mapping[str, str] = MappingProxyType(
+    {
+        ALWAYS_LEFT: "always one side",
+        ALWAYS_RIGHT: "always one side",
+        LEANS_LEFT: "leans",
+        LEANS_RIGHT: "leans",
+        SMALL: "not flagged",
+        NONE_SEEN: "not flagged",
     }
 )
 
 
-class PathRecord(Protocol):
+class DrawablePath(Protocol):
     """The part of a path that is drawn: bias of each annotator along the path."""
 
     @property
@@ -52,6 +64,13 @@ class PathRecord(Protocol):
     def annotators(self) -> Any: ...
 
 
+class HasPath(Protocol):
+    """The part of knockoff LBI that is drawn."""
+
+    @property
+    def path(self) -> DrawablePath: ...
+
+
 class Drawable(Protocol):
     """The part of a Detection that is drawn."""
 
@@ -60,7 +79,7 @@ class Drawable(Protocol):
     @property
     def ranking(self) -> pd.DataFrame: ...
     @property
-    def path_record(self) -> PathRecord | None: ...
+    def lbi(self) -> "HasPath": ...
 
 
 def path(detection: Drawable, *, ax: "Axes | None" = None) -> "Axes":
@@ -79,18 +98,18 @@ def path(detection: Drawable, *, ax: "Axes | None" = None) -> "Axes":
     ConfigurationError
         Where the detection recorded no path.
     """
-    record = detection.path_record
-    if record is None or np.size(record.times) == 0:
+    if np.size(detection.lbi.path.times) == 0:
         raise ConfigurationError(
-            "this result has no path to draw: it is recorded for up to 2,000 assessable annotators and not for "
-            'path="marginal"; run detect with path="lbi", and see result.audit.reasons'
+            "this result has no path to draw: it is recorded for up to 2,000 assessable annotators, and neither for "
+            'draws=0 nor for path="marginal"; run detect with path="lbi", and see result.audit.reasons'
         )
+    record = detection.lbi.path
     axes = _axes(ax)
-    verdict_of = dict(zip(detection.annotators["annotator"], detection.annotators["verdict"], strict=True))
-    verdicts = np.array([_group(verdict_of.get(label, "good")) for label in record.annotators], dtype=object)
+    finding_of = dict(zip(detection.annotators["annotator"], detection.annotators["finding"], strict=True))
+    groups = np.array([group(finding_of.get(label)) for label in record.annotators], dtype=object)
     gamma = np.asarray(record.gamma)
     for name, look in LOOKS.items():
-        columns = np.flatnonzero(verdicts == name)
+        columns = np.flatnonzero(groups == name)
         if columns.size:
             _lines(axes, np.asarray(record.times), gamma[:, columns], look, f"{name} ({columns.size})")
     axes.axhline(0.0, color="#000000", linewidth=0.6)
@@ -113,7 +132,7 @@ def scatter(detection: Drawable, *, ax: "Axes | None" = None) -> "Axes":
     """
     axes = _axes(ax)
     table = detection.annotators
-    groups = table["verdict"].map(_group)
+    groups = table["finding"].map(group)
     for name, look in LOOKS.items():
         part = table[groups == name]
         if len(part):
@@ -176,10 +195,9 @@ def _lines(axes: "Axes", times: NDArray[np.float64], gamma: NDArray[np.float64],
     axes.add_collection(lines)
 
 
-def _group(verdict: object) -> str:
-    """Bring verdicts with details ("not assessable yet: ...") to the name of their group."""
-    text = str(verdict)
-    return next((name for name in LOOKS if text.startswith(name)), "not assessable")
+def group(finding: object) -> str:
+    """The group in which a finding is drawn."""
+    return GROUPS.get(str(finding), "not certain")
 
 
 def _shortened(item: object, *, most: int = 32) -> str:

@@ -8,18 +8,128 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
+from fdr_core.answers import Answers, Sums
 from fdr_core.design import DENSE_ITEMS, SparseItems, components_of, item_solver
-from fdr_core.statistics import Sums
+from fdr_core.errors import ConfigurationError
+from fdr_core.logistic_ranking import logistic_ranking
+from fdr_core.rank_intervals import Uncertainty, batches_of, same_component, spread_and_ranks
+from fdr_core.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-#: Standard normal quantile of the 95 % intervals.
-Z95 = 1.959963984540054
+#: How item scores are fitted.
+METHODS = ("logistic", "least squares")
 #: At most this many changed pairs are listed, the clearest first.
 MAX_ORDER_CHANGES = 10_000
-_PROBES = 64
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Item scores and how sure they are.
+
+    Attributes
+    ----------
+    theta, raw : (n,) scores with and without the leans of the flagged, centred within components.
+    se : (n,) standard errors of theta; rank_low, rank_high : (n,) 95 % interval of every rank within its component.
+    component : (n,) of every item; uncertainty : covariances, for the certainty of an order.
+    converged, n_iter : of the fit, whether it settled and after how many steps.
+    """
+
+    method: str
+    theta: Floats
+    raw: Floats
+    se: Floats
+    rank_low: Ints
+    rank_high: Ints
+    component: Ints
+    uncertainty: Uncertainty
+    converged: bool
+    n_iter: int
+
+    def table(self, items: NDArray[np.object_]) -> pd.DataFrame:
+        """The ranking, best first within each component, raw beside corrected."""
+        rank = _ranks(self.theta, self.component)
+        frame = pd.DataFrame(
+            {
+                "item": items,
+                "score": self.theta,
+                "se": self.se,
+                "rank": rank,
+                "rank_low": np.minimum(self.rank_low, rank),
+                "rank_high": np.maximum(self.rank_high, rank),
+                "raw_score": self.raw,
+                "raw_rank": _ranks(self.raw, self.component),
+                "component": self.component,
+            }
+        )
+        return frame.sort_values(["component", "rank"], kind="stable", ignore_index=True)
+
+    def order_changes(self, items: NDArray[np.object_]) -> pd.DataFrame:
+        """Pairs whose order the correction turned, the clearest first: ``above`` now ranks over ``below``.
+
+        ``probability``: that this order is right, given the answers (normal approximation).
+        """
+        above, below = _changed_pairs(self.theta, self.raw, self.component)
+        difference = self.theta[above] - self.theta[below]
+        keep = np.argsort(-difference, kind="stable")[:MAX_ORDER_CHANGES]
+        above, below, difference = above[keep], below[keep], difference[keep]
+        spread = self.uncertainty.of_differences(above, below, self.se)
+        return pd.DataFrame(
+            {
+                "above": items[above],
+                "below": items[below],
+                "raw_difference": self.raw[above] - self.raw[below],
+                "difference": difference,
+                "probability": ndtr(difference / np.maximum(spread, 1e-12)),
+            }
+        )
+
+
+def ranking(
+    answers: Answers, sums: Sums, flagged: Ints, *, method: str = "logistic", fallback_ridge: float = 5.0
+) -> Ranking:
+    """Item scores with the flagged annotators' leans taken out.
+
+    Parameters
+    ----------
+    answers : the table of answers.
+    sums : of the same answers (`sum_answers`), with as many items and annotators as there are labels.
+    flagged : codes of the flagged annotators; may be empty, then ``raw`` equals ``theta``.
+    method : "logistic" (Bradley-Terry, adjacent categories for grades; scores are log odds), or "least squares" (the
+        refit at the end of the paper's section 2.3; scores are mean outcomes).
+    fallback_ridge : of "least squares", on theta where item scores absorb the biases.
+
+    Returns
+    -------
+    Ranking
+        ``ranking(...).table(items)`` has the columns item, score, se, rank, rank_low, rank_high, raw_score, raw_rank
+        and component; ``.order_changes(items)`` above, below, raw_difference, difference and probability.
+
+    Raises
+    ------
+    ConfigurationError
+        Where the method is unknown.
+    """
+    if method not in METHODS:
+        raise ConfigurationError(f"method is {method!r}; expected one of {', '.join(map(repr, METHODS))}")
+    if method == "least squares":
+        return ranking_of_refit(refit(sums, flagged, fallback_ridge=fallback_ridge), sums)
+    fit = logistic_ranking(answers, flagged, n_items=len(sums.Dy), n_annotators=len(sums.counts))
+    component = components_of(sums.laplacian).astype(np.int64)
+    theta = _centred(fit.theta, component)
+    covariance = None if fit.covariance is None else fit.covariance - _shares(component) / fit.ridge
+    uncertainty = Uncertainty(fit.laplacian, component, ridge=fit.ridge, covariance=covariance)
+    se, low, high = spread_and_ranks(theta, uncertainty)
+    raw = _centred(fit.raw, component)
+    return Ranking(method, theta, raw, se, low, high, component, uncertainty, fit.converged, fit.n_iter)
+
+
+def ranking_of_refit(fit: Refit, sums: Sums) -> Ranking:
+    """The ranking that a least-squares refit gives."""
+    cov = None if fit.unit_cov is None else fit.variance * fit.unit_cov
+    uncertainty = Uncertainty(sums.laplacian, fit.component, variance=fit.variance, covariance=cov)
+    se, low, high = spread_and_ranks(fit.theta, uncertainty)
+    return Ranking("least squares", fit.theta, fit.raw, se, low, high, fit.component, uncertainty, True, 1)
 
 
 @dataclass(frozen=True)
@@ -69,7 +179,7 @@ def refit(sums: Sums, flagged: Ints, *, fallback_ridge: float) -> Refit:
 
 def _unit_covariance(laplacian: sp.csr_array, B: sp.csr_array, counts: Floats, component: Ints) -> Floats | None:
     """Pseudo-inverse of ``L - B N^{-1} B'``; None where item scores absorb the biases."""
-    same = (component[:, None] == component[None, :]) / np.bincount(component)[component]
+    same = _shares(component)
     reduced = (
         laplacian.toarray() - np.asarray((B * (1.0 / counts)) @ B.T.toarray()) if len(counts) else laplacian.toarray()
     )
@@ -80,99 +190,21 @@ def _unit_covariance(laplacian: sp.csr_array, B: sp.csr_array, counts: Floats, c
     return np.asarray(np.linalg.inv(pinned) - same)
 
 
-def ranking_table(fit: Refit, sums: Sums, items: NDArray[np.object_]) -> pd.DataFrame:
-    """The ranking, best first within each component, raw beside corrected."""
-    n = len(items)
-    spread = _Spread(fit, sums)
-    se, low, high = np.zeros(n), np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64)
-    rank, raw_rank = np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64)
-    order = np.argsort(fit.component, kind="stable")
-    for members in np.split(order, np.flatnonzero(np.diff(fit.component[order])) + 1) if n else []:
-        rank[members] = _ranks(fit.theta[members])
-        raw_rank[members] = _ranks(fit.raw[members])
-        se[members], low[members], high[members] = spread.of(members)
-    frame = pd.DataFrame(
-        {
-            "item": items,
-            "score": fit.theta,
-            "se": se,
-            "rank": rank,
-            "rank_low": np.minimum(low, rank),
-            "rank_high": np.maximum(high, rank),
-            "raw_score": fit.raw,
-            "raw_rank": raw_rank,
-            "component": fit.component,
-        }
-    )
-    return frame.sort_values(["component", "rank"], kind="stable", ignore_index=True)
-
-
-def order_changes(fit: Refit, items: NDArray[np.object_]) -> pd.DataFrame:
-    """Pairs whose order the correction turned, the clearest first: ``above`` now ranks over ``below``."""
-    rows: list[tuple[Ints, Ints]] = []
-    order = np.argsort(fit.component, kind="stable")
-    for members in np.split(order, np.flatnonzero(np.diff(fit.component[order])) + 1) if len(items) else []:
-        if 1 < len(members) <= DENSE_ITEMS and not np.array_equal(fit.theta[members], fit.raw[members]):
-            new = fit.theta[members][:, None] - fit.theta[members][None, :]
-            old = fit.raw[members][:, None] - fit.raw[members][None, :]
-            above, below = np.nonzero((new > 1e-12) & (old < -1e-12))
+def _changed_pairs(theta: Floats, raw: Floats, component: Ints) -> tuple[Ints, Ints]:
+    """(above, below) of all pairs that ``theta`` orders unlike ``raw``, in components of at most `DENSE_ITEMS`."""
+    rows = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+    for members in batches_of(component):
+        if 1 < len(members) <= DENSE_ITEMS and not np.array_equal(theta[members], raw[members]):
+            new = theta[members][:, None] - theta[members][None, :]
+            old = raw[members][:, None] - raw[members][None, :]
+            above, below = np.nonzero((new > 1e-12) & (old < -1e-12) & same_component(component[members]))
             rows.append((members[above], members[below]))
-    above = np.concatenate([np.zeros(0, dtype=np.int64), *(a for a, _ in rows)])
-    below = np.concatenate([np.zeros(0, dtype=np.int64), *(b for _, b in rows)])
-    difference = fit.theta[above] - fit.theta[below]
-    keep = np.argsort(-difference, kind="stable")[:MAX_ORDER_CHANGES]
-    above, below = above[keep], below[keep]
-    return pd.DataFrame(
-        {
-            "above": items[above],
-            "below": items[below],
-            "raw_difference": fit.raw[above] - fit.raw[below],
-            "difference": difference[keep],
-        }
-    )
+    return np.concatenate([above for above, _ in rows]), np.concatenate([below for _, below in rows])
 
 
-class _Spread:
-    """Standard errors and rank intervals of one component at a time."""
-
-    def __init__(self, fit: Refit, sums: Sums) -> None:
-        self._fit = fit
-        self._laplacian = sums.laplacian
-
-    def of(self, members: Ints) -> tuple[Floats, Ints, Ints]:
-        if len(members) == 1:
-            return np.zeros(1), np.ones(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-        if len(members) > DENSE_ITEMS:
-            return self._large(members)
-        cov = self._covariance(members)
-        variance = np.diag(cov)
-        gap = self._fit.theta[members][:, None] - self._fit.theta[members][None, :]
-        margin = Z95 * np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * cov, 0.0))
-        low = 1 + (gap < -margin).sum(axis=1)
-        high = len(members) - (gap > margin).sum(axis=1)
-        return np.sqrt(np.maximum(variance, 0.0)), low, high
-
-    def _covariance(self, members: Ints) -> Floats:
-        """``sigma^2 (L - B N^{-1} B')^+``: theta is less certain for the correction; else that of the item graph."""
-        if self._fit.unit_cov is not None:
-            return np.asarray(self._fit.variance * self._fit.unit_cov[np.ix_(members, members)])
-        size = len(members)
-        L = self._laplacian[members][:, members].toarray()
-        return np.asarray(self._fit.variance * (np.linalg.inv(L + 1.0 / size) - 1.0 / size))
-
-    def _large(self, members: Ints) -> tuple[Floats, Ints, Ints]:
-        """Many items: the diagonal of L^+ by random probes, rank intervals from intervals that do not overlap."""
-        L = sp.csr_array(self._laplacian[members][:, members])
-        probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(members), _PROBES))
-        probes -= probes.mean(axis=0)
-        solved = item_solver(L).solve(probes)
-        diagonal = np.maximum((probes * solved).mean(axis=1), 1.0 / np.maximum(L.diagonal(), 1.0))
-        se = np.sqrt(self._fit.variance * diagonal)
-        theta = self._fit.theta[members]
-        lower, upper = np.sort(theta - Z95 * se), np.sort(theta + Z95 * se)
-        low = 1 + len(members) - np.searchsorted(lower, theta + Z95 * se, side="right")
-        high = len(members) - np.searchsorted(upper, theta - Z95 * se, side="left")
-        return se, low, high
+def _shares(component: Ints) -> Floats:
+    """(n, n) projection on the components' means."""
+    return np.asarray(same_component(component) / np.bincount(component)[component])
 
 
 def _centred(theta: Floats, component: Ints) -> Floats:
@@ -180,7 +212,15 @@ def _centred(theta: Floats, component: Ints) -> Floats:
     return theta - (np.bincount(component, theta) / sizes)[component]
 
 
-def _ranks(score: Floats) -> Ints:
-    """1 for the best; equal scores share the better rank."""
-    ordered = np.sort(-score)
-    return np.searchsorted(ordered, -score, side="left") + 1
+def _ranks(score: Floats, component: Ints) -> Ints:
+    """1 for the best of a component; equal scores share the better rank."""
+    order = np.lexsort((-score, component))
+    position = np.arange(len(order))
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = np.diff(component[order]) != 0
+    is_new = starts.copy()
+    is_new[1:] |= np.diff(score[order]) != 0
+    first = np.maximum.accumulate(np.where(starts, position, 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.maximum.accumulate(np.where(is_new, position, 0)) - first + 1
+    return rank

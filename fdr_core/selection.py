@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fdr_core.paths.problem import TIE
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from fdr_core.types import Floats, Mask
 
 CUTS = {"knockoff": 0.0, "knockoff+": 1.0}
 
@@ -67,49 +65,80 @@ def select(level: Floats, result: NDArray[np.int8], *, q: float, offset: float, 
     return Selection((level >= threshold) & (result > 0), threshold, int(losses[last]))
 
 
-#: An annotator whose copies mostly do better is taken for honest when false flags are counted (Storey 2002).
-HONEST_FROM = 0.5
+#: P-values up to these count as at most one half, one quarter: the last digits of a convolution are not exact.
+HALF, QUARTER = 0.5 + 1e-9, 0.25 + 1e-9
+
+#: A p-value up to this speaks for itself: the interval shown beside it excludes 0.
+SIGNIFICANT = 0.05 + 1e-9
 
 
-class LevelRule:
-    """Flags everybody above a level; the knockoff copies tell how many honest annotators would reach it.
+@dataclass(frozen=True)
+class WeightedList:
+    """The list at rate q, and for every annotator the smallest rate at which it would be on it."""
 
-    At level t about ``sum_j w_j c_j(t)`` flags are false: c_j the share of j's copies that reach t, w_j Storey's weight
-    ``1{p_j > 1/2} / (1/2)``, which leaves out those who are not honest anyway (with shared coins everybody counts,
-    w = 1). ``knockoff+`` adds ``(sum c_j^2 / sum c_j) / (1/2)``: an annotator's own share in the count, for equal c_j
-    the one extra of Storey's finite-sample proof. Levels are treated alike for own columns and copies.
+    flagged: Mask
+    q_value: Floats
+
+
+def weighted_list(
+    p_value: Floats,
+    weight: Floats,
+    *,
+    q: float,
+    storey: bool,
+    plain_p_value: Floats | None = None,
+    above_half: Floats | None = None,
+) -> WeightedList:
+    """Weighted Benjamini-Hochberg with a leave-one-out estimate of how many are honest.
+
+    With ``B_k = 1{plain p_k > 1/2}``, ``v_k = P(B_k = 1)`` under the null and ``a_k = w_k / v_k``,
+
+        ``pi_j = (a_j + sum_{k != j} a_k B_k) / m``   (1 without ``storey``),
+
+    j is flagged if ``p_j <= w_j q R / (m pi_j)``, R the largest count that agrees with itself, and ``p_j <= 1/4``, so
+    that weights alone flag nobody.
+
+    *Proof* that ``FDR <= q``, given the choices of all. Null p-values are then independent of each other and of all
+    others, ``P(p_j <= t) <= t``, ``p_j >= plain p_j``, and ``P(B_j = 1) = v_j``. Weights may depend on the choices, and
+    on the B's in this way: up to one common factor, which cancels, w_k does not depend on B_k, and falls (or stays)
+    when another B_j turns from 0 to 1. Let j be null. Where j is flagged, B_j = 0; lowering p_j further changes neither
+    weights nor pi nor R, so that R is a function R_j of the others (with B_j = 0), and
+
+        ``E[1{j flagged} / R] <= E[P(p_j <= w_j q R_j / (m pi_j) | others) / R_j] <= q E[w_j / (m pi_j)]``.
+
+    As ``w_j / (m pi_j) = w_j / (a_j + sum_{k != j} a_k B_k)`` has the a_k of ``B_j = 0``, which are at least those of
+    ``B_j = 1``, it is at most the same ratio with the latter. That one does not depend on B_j, so its mean is that of
+    ``(B_j / v_j) w_j / (a_j + sum_{k != j} a_k B_k) = a_j B_j / sum_k a_k B_k``, and these sum to at most 1.
+    Without ``storey``, weights that sum to m and do not depend on p-values give ``FDR <= q`` as ever (Genovese, Roeder
+    and Wasserman 2006).
 
     Parameters
     ----------
-    own : (m,) levels of the annotators, log likelihood ratios.
-    copies : (K, m) levels of all their copies, over all draws.
-    shares_coins : annotators met the same coins.
+    p_value, weight : (m,)
+    q : rate, in (0, 1).
+    storey : whether to estimate how many are honest; for independent p-values.
+    plain_p_value : (m,) not above ``p_value``: what B counts, where some p-values were set to 1.
+    above_half : (m,) ``v_k``; one half by default.
+
+    Returns
+    -------
+    WeightedList
+        ``flagged`` is ``q_value <= q``.
     """
-
-    def __init__(self, own: Floats, copies: Floats, *, shares_coins: bool, rng: np.random.Generator) -> None:
-        self._own, self._copies = own, copies
-        self._levels = -np.sort(-own)
-        self._honest_from = 0.0 if shares_coins else HONEST_FROM
-        above = (copies > own).sum(axis=0) + rng.random(len(own)) * ((copies == own).sum(axis=0) + 1)
-        self._weight = (above / (len(copies) + 1) > self._honest_from) / (1 - self._honest_from)
-
-    def select(self, copies: Floats, *, q: float, offset: float) -> Mask:
-        """Select with the false flags counted on some of the copies, (k, m)."""
-        levels = copies.ravel()
-        order = np.argsort(-levels, kind="stable")
-        counted = np.concatenate([[0.0], np.cumsum(np.tile(self._weight, len(copies))[order])]) / len(copies)
-        false = counted[np.searchsorted(-levels[order], -self._levels, side="right")]
-        flagged = np.arange(1, len(self._own) + 1)
-        passes = (false <= q * flagged) & np.append(np.diff(self._levels) < 0, True)
-        for last in np.flatnonzero(passes)[::-1]:
-            if false[last] + offset * self._surcharge(self._levels[last]) <= q * flagged[last]:
-                return np.asarray(self._own >= self._levels[last])
-        return np.zeros(len(self._own), dtype=bool)
-
-    def _surcharge(self, level: float) -> float:
-        """``(sum c_j^2 / sum c_j) / (1/2)``, with one copy more for those not drawn."""
-        c = ((self._copies >= level).sum(axis=0) + 1) / (len(self._copies) + 1)
-        return float((c @ c) / c.sum() / (1 - self._honest_from))
+    m = len(p_value)
+    honest = np.ones(m)
+    if storey:
+        a = weight / (0.5 if above_half is None else above_half)
+        counted = a * ((p_value if plain_p_value is None else plain_p_value) > HALF)
+        honest = (a + counted.sum() - counted) / m
+    possible = (p_value <= QUARTER) & (weight > 0)
+    score = np.full(m, np.inf)
+    score[possible] = p_value[possible] * m * honest[possible] / weight[possible]
+    order = np.argsort(score, kind="stable")
+    adjusted = np.minimum.accumulate((score[order] / np.arange(1, m + 1))[::-1])[::-1]
+    q_value = np.ones(m)
+    q_value[order] = np.minimum(adjusted, 1.0)
+    return WeightedList(q_value <= q, q_value)
 
 
 def e_values(selection: Selection, copies: int) -> Floats:

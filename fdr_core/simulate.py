@@ -14,9 +14,7 @@ from scipy.special import expit
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import ConfigurationError
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from fdr_core.types import Floats, Ints, Mask
 
 VARIANTS = tuple(f"H{k}" for k in range(1, 11))
 
@@ -39,7 +37,7 @@ class Simulated:
     """
 
     comparisons: Comparisons
-    is_biased: NDArray[np.bool_]
+    is_biased: Mask
     theta: Floats
     side: Ints
 
@@ -52,7 +50,7 @@ class Simulated:
         """Give the share of the biased who are among the flagged labels, 0 if nobody is biased."""
         return float((self._is_flagged(flagged) & self.is_biased).sum() / max(1, self.is_biased.sum()))
 
-    def _is_flagged(self, flagged: Any) -> NDArray[np.bool_]:
+    def _is_flagged(self, flagged: Any) -> Mask:
         """Mark the flagged by code."""
         wanted = set(flagged)
         return np.array([label in wanted for label in self.comparisons.annotators], dtype=bool)
@@ -290,7 +288,7 @@ def on_design(
     return Simulated(replace(comparisons, outcome=outcome, skips=None), side != 0, scores, side)
 
 
-def ridge_scores(comparisons: Comparisons, *, ridge: float = 5.0, is_used: NDArray[np.bool_] | None = None) -> Floats:
+def ridge_scores(comparisons: Comparisons, *, ridge: float = 5.0, is_used: Mask | None = None) -> Floats:
     """Fit item scores to the used answers by least squares with a ridge: (D'D + ridge I) theta = D'y."""
     used = slice(None) if is_used is None else is_used
     left, right, y = comparisons.left[used], comparisons.right[used], comparisons.outcome[used]
@@ -386,7 +384,7 @@ def _click(
 
 
 def _check_probability(**values: float) -> None:
-    """Refuse what is no probability."""
+    """Refuse anything but a probability."""
     for name, value in values.items():
         if not 0 <= value <= 1:
             raise ConfigurationError(f"{name} is {value!r}; expected a probability from 0 to 1")

@@ -7,18 +7,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fdr_core._columns import choice_numbers, is_tie_marker, outcome_numbers, show
+from fdr_core.answers import Answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
-from fdr_core.loaders import as_integers
-from fdr_core.statistics import Answers, SufficientStatistics
+from fdr_core.inputs.columns import choice_numbers, is_tie_marker, outcome_numbers, show
+from fdr_core.inputs.side_words import outcomes_of
+from fdr_core.inputs.tables import as_integers
+from fdr_core.statistics import SufficientStatistics
+from fdr_core.types import Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 _LABELLED = {"annotator": "annotator", "left": "left item", "right": "right item"}
 _REPLACEMENT = "\ufffd"
@@ -52,7 +53,8 @@ def sum_comparisons(comparisons: Comparisons) -> SufficientStatistics:
 class Assembly:
     """Takes batches of (annotator, left, right, answer, coin, task, n), codes them, and checks them at the end."""
 
-    def __init__(self, *, answer: str, where: str, text_labels: bool) -> None:
+    def __init__(self, *, answer: str, where: str, text_labels: bool, words: Mapping[str, float] | None = None) -> None:
+        self._words = words
         self._answer, self._where, self._text_labels = answer, where, text_labels
         self._annotators: dict[Hashable, int] = {}
         self._items: dict[Hashable, int] = {}
@@ -101,6 +103,12 @@ class Assembly:
         )
         return SufficientStatistics.from_answers(rows, annotators, items, coin_source=source, excluded=excluded)
 
+    def _choices(self, values: Sequence[Hashable]) -> Floats:
+        """The outcomes of words: our own three, or those of another tool."""
+        if self._words is None:
+            return choice_numbers(np.array([*values, None], dtype=object)[:-1])
+        return outcomes_of(values, self._words)
+
     def _labels(self, vocabulary: Mapping[Hashable, int]) -> list[Hashable]:
         """Labels by code; text that a file wrote as integers becomes integers, all or none."""
         labels = np.array([*vocabulary, None], dtype=object)[:-1]
@@ -116,7 +124,7 @@ class Assembly:
             missing = int(count[codes[name] < 0].sum())
             if missing:
                 raise InputError(
-                    f"{self._where}{missing} of {int(count.sum())} answers have no {word}; every answer needs one: "
+                    f"{self._where}no {word} for {missing} of {_answers(count.sum())}; every answer needs one: "
                     "fill it in or remove the rows"
                 )
 
@@ -126,7 +134,7 @@ class Assembly:
         if self._answer == "label":
             outcome, expected = self._winners(codes), "the row's left or right item, or tie"
         elif self._answer == "choice":
-            outcome, expected = choice_numbers(np.array([*values, None], dtype=object)[:-1]), "left, right or tie"
+            outcome, expected = self._choices(values), "left, right or tie"
             outcome = outcome[codes["answer"]]
         else:
             if all(isinstance(value, bool) or str(value).lower() in ("true", "false") for value in values):
@@ -141,7 +149,7 @@ class Assembly:
             seen = codes["answer"][bad]
             commonest = int(np.argmax(np.bincount(seen, count[bad])))
             raise InputError(
-                f"{self._where}{int(count[bad].sum())} answers have a {self._answer} that cannot be read, such as "
+                f"{self._where}the {self._answer} of {_answers(count[bad].sum())} cannot be read, such as "
                 f"{show(values[commonest])}; expected {expected}; correct or remove such rows"
             )
         return outcome
@@ -160,7 +168,7 @@ class Assembly:
         if same.any():
             item = list(self._items)[int(codes["left"][np.argmax(same)])]
             raise InputError(
-                f"{self._where}{int(count[same].sum())} answers compare an item with itself, such as {show(item)}; "
+                f"{self._where}an item is compared with itself in {_answers(count[same].sum())}, such as {show(item)}; "
                 "remove self-comparisons"
             )
 
@@ -176,13 +184,18 @@ class Assembly:
             if column.null_count:
                 missing = int(count[column.is_null().to_numpy()].sum())
                 raise InputError(
-                    f"{self._where}{missing} of {int(count.sum())} answers have no {source}; every answer needs one: "
+                    f"{self._where}no {source} for {missing} of {_answers(count.sum())}; every answer needs one: "
                     f"fill it in, remove the rows, or drop the column `{source}`"
                 )
             encoded = column.combine_chunks().dictionary_encode()
             ranks = _ranks_of(encoded.dictionary)
             return ranks[encoded.indices.to_numpy()], source
         return np.zeros(len(count), dtype=np.int64), "own"
+
+
+def _answers(number: float) -> str:
+    """A count of answers."""
+    return "1 answer" if number == 1 else f"{int(number)} answers"
 
 
 def _encode(column: "pa.Array", vocabulary: dict[Hashable, int]) -> Codes:

@@ -2,10 +2,18 @@
 
 import glob
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fdr_core.engines.expression import foreign_errors, load_ibis, missing_extra, sum_table, union_of
+from fdr_core.engines.expression import (
+    foreign_errors,
+    load_ibis,
+    missing_extra,
+    named,
+    sum_table,
+    under_our_names,
+    union_of,
+)
 from fdr_core.engines.files import Shard, find_files, is_remote, shards_of
 from fdr_core.errors import InputError
 from fdr_core.statistics import SufficientStatistics
@@ -20,12 +28,14 @@ SHARE_OF_ADDRESSES = 0.2
 ROWS_PER_BATCH = 1_000_000
 
 
-def sum_files(sources: Sequence[str], *, memory_limit: str | None = None) -> SufficientStatistics:
+def sum_files(
+    sources: Sequence[str], *, memory_limit: str | None = None, mapping: Mapping[str, str] | None = None
+) -> SufficientStatistics:
     """Sum the answers of CSV and Parquet files."""
     remote = [source for source in sources if is_remote(source)]
     if remote:
         raise InputError(f"{remote[0]} is an address; DuckDB reads files here; copy the data, or use the engine spark")
-    shards = shards_of(find_files(sources))
+    shards = shards_of(find_files(sources), mapping=mapping)
     where = f"{', '.join(sources)}: "
     with tempfile.TemporaryDirectory(prefix="evenhand-duckdb-") as folder, foreign_errors(where):
         connection = _connect(folder, memory_limit or _memory_limit())
@@ -40,7 +50,8 @@ def sum_files(sources: Sequence[str], *, memory_limit: str | None = None) -> Suf
                 return iter(read(ROWS_PER_BATCH))
 
             is_text = became_text or all(shard.kind == "csv" for shard in shards)
-            return sum_table(table, stream, where=where, text_labels=is_text)
+            words = shards[0].translation.words
+            return sum_table(table, stream, where=where, text_labels=is_text, words=words)
         finally:
             connection.disconnect()
 
@@ -69,7 +80,7 @@ def _read(connection: Any, shard: Shard) -> Any:
     """A table of one shard; CSV is text throughout, as in the loader in memory, and strict about rows."""
     paths = [glob.escape(str(path)) for path in shard.paths]
     if shard.kind == "parquet":
-        return connection.read_parquet(paths)
+        return under_our_names(connection.read_parquet(paths), shard)
     names = [name or f"unused {place}" for place, name in enumerate(shard.columns)]
     table = connection.read_csv(
         paths,
@@ -81,4 +92,4 @@ def _read(connection: Any, shard: Shard) -> Any:
         header=True,
         strict_mode=True,
     )
-    return table.select(*(name for name in shard.columns if name))
+    return named(table.select(*(name for name in shard.columns if name)), shard)

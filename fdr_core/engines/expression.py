@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from fdr_core.engines.assembly import Assembly
 from fdr_core.errors import FdrCoreError, InputError, MissingExtraError
+from fdr_core.inputs.formats import POOLED
 from fdr_core.statistics import SufficientStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from fdr_core.engines.files import Shard
 
 Table = Any  # ibis.Table: Ibis is optional and untyped here
 Stream = Callable[[Table], "Iterator[pa.RecordBatch]"]
@@ -27,6 +30,7 @@ def sum_table(
     where: str = "",
     text_labels: bool = False,
     excluded: Mapping[str, int] | None = None,
+    words: Mapping[str, float] | None = None,
 ) -> SufficientStatistics:
     """
     Sum the answers of an Ibis table with the columns of `Comparisons.from_frame`.
@@ -42,13 +46,25 @@ def sum_table(
         Whether labels were read as text only, as from CSV: integers are then restored as the loader in memory does.
     excluded : mapping, optional
         Answers left out before, by reason.
+    words : mapping, optional
+        From the words of a choice, in lower case, to outcomes; left, right and tie by default.
     """
     answer = answer_column(table.columns)
-    assembly = Assembly(answer=answer, where=where, text_labels=text_labels)
+    assembly = Assembly(answer=answer, where=where, text_labels=text_labels, words=words)
     with foreign_errors(where):
         for batch in stream(sums_expression(table)):
             assembly.add(batch)
     return assembly.finish(excluded)
+
+
+def under_our_names(table: Table, shard: "Shard") -> Table:
+    """The columns of a table that are needed, under our names."""
+    return named(table.select(**{ours: table[theirs] for ours, theirs in shard.renamed().items()}), shard)
+
+
+def named(table: Table, shard: "Shard") -> Table:
+    """Give a table that names nobody one name for everybody."""
+    return table.mutate(annotator=load_ibis().literal(POOLED)) if shard.translation.is_pooled else table
 
 
 def sums_expression(table: Table) -> Table:
@@ -70,7 +86,7 @@ def answer_column(names: Sequence[str]) -> str:
 
 
 def union_of(tables: Sequence[Table], *, where: str) -> tuple[Table, bool]:
-    """Stack tables by column name; labels of different types become text, which is told."""
+    """Stack tables by column name; the second value tells whether labels of different types became text."""
     wanted = ("annotator", "worker", "left", "right", *ANSWERS, "coin", "task")
     present = [[name for name in wanted if name in table.columns] for table in tables]
     required = [tuple(name for name in names if name not in ("coin", "task")) for names in present]

@@ -1,14 +1,17 @@
 """Which files are meant, and how each writes its answers; only headers are read here."""
 
 import glob
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
+from fdr_core.engines.translation import Translation, translation_of
 from fdr_core.errors import InputError
-from fdr_core.loaders import KNOWN, check_names, csv_header, read_frame, reading
+from fdr_core.inputs import csv_files
+from fdr_core.inputs.reading import reading
+from fdr_core.inputs.tables import KNOWN, check_names, read_frame
 
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _PARQUET = (".parquet", ".pq")
@@ -16,12 +19,21 @@ _PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class Shard:
-    """Files that are written alike: kind, separator, and columns in order (None for those nobody needs)."""
+    """Files that are written alike: kind, separator, and columns in order (None for those nobody needs).
+
+    ``columns`` are our names, ``theirs`` those in the files.
+    """
 
     kind: str
     separator: str
     columns: tuple[str | None, ...]
     paths: tuple[Path, ...]
+    theirs: tuple[str, ...] = ()
+    translation: Translation = field(default_factory=Translation)
+
+    def renamed(self) -> dict[str, str]:
+        """From our names to theirs, of the columns that are needed."""
+        return {ours: theirs for ours, theirs in zip(self.columns, self.theirs, strict=True) if ours}
 
 
 def is_remote(source: str) -> bool:
@@ -38,16 +50,24 @@ def find_files(sources: Sequence[str]) -> list[Path]:
     return sorted(found)
 
 
-def shards_of(paths: Iterable[Path]) -> list[Shard]:
+def shards_of(paths: Iterable[Path], *, mapping: Mapping[str, str] | None = None) -> list[Shard]:
     """Read the headers and put files that are written alike together."""
-    alike: dict[tuple[str, str, tuple[str | None, ...], tuple[str, ...]], list[Path]] = {}
+    alike: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], list[Path]] = {}
     for path in paths:
         with reading(path):
             kind = kind_of(path)
             separator, names, types = ("", *_parquet_columns(path)) if kind == "parquet" else (*_csv_columns(path), ())
-        check_columns(names, where=f"{path}: ")
-        alike.setdefault((kind, separator, tuple(_known(names)), types), []).append(path)
-    return [Shard(kind, separator, names, tuple(files)) for (kind, separator, names, _), files in alike.items()]
+        alike.setdefault((kind, separator, tuple(names), types), []).append(path)
+    return [_shard(kind, separator, names, files, mapping) for (kind, separator, names, _), files in alike.items()]
+
+
+def _shard(
+    kind: str, separator: str, names: tuple[str, ...], files: list[Path], mapping: Mapping[str, str] | None
+) -> Shard:
+    translation = translation_of(names, mapping)
+    ours = translation.names(names)
+    check_columns([*ours, *(["annotator"] if translation.is_pooled else [])], where=f"{files[0]}: ")
+    return Shard(kind, separator, tuple(_known(ours)), tuple(files), names, translation)
 
 
 def check_columns(names: Sequence[str], *, where: str) -> None:
@@ -91,7 +111,7 @@ def _matches(source: str) -> list[Path]:
 
 
 def _csv_columns(path: Path) -> tuple[str, list[str]]:
-    separator, names = csv_header(path)
+    separator, names = csv_files.header(path, name=str(path))
     return separator, [name.strip() for name in names]
 
 

@@ -1,9 +1,17 @@
 """Spark, for archives beyond one machine: the same expression, run by a cluster or by local cores."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fdr_core.engines.expression import foreign_errors, load_ibis, missing_extra, sum_table, union_of
+from fdr_core.engines.expression import (
+    foreign_errors,
+    load_ibis,
+    missing_extra,
+    named,
+    sum_table,
+    under_our_names,
+    union_of,
+)
 from fdr_core.engines.files import Shard, check_columns, find_files, is_remote, shards_of
 from fdr_core.errors import FdrCoreError, InputError, MissingExtraError
 from fdr_core.statistics import SufficientStatistics
@@ -11,7 +19,7 @@ from fdr_core.statistics import SufficientStatistics
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Spark in one process stops at 1 GB unless told, too little for the sums of some million answers.
+#: Spark in one process stops at 1 GB unless told otherwise: too little for the sums of some million answers.
 LOCAL_MEMORY = "4g"
 _SETTINGS = {
     "spark.app.name": "evenhand",
@@ -19,7 +27,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.driver.maxResultSize": "0",  # the sums come to the driver whole
-    "spark.sql.csv.parser.columnPruning.enabled": "false",  # or rows with missing fields would pass
+    "spark.sql.csv.parser.columnPruning.enabled": "false",  # otherwise rows with missing fields would pass
     "spark.sql.session.timeZone": "UTC",
 }
 _CSV_OPTIONS = {
@@ -32,11 +40,11 @@ _CSV_OPTIONS = {
 }
 
 
-def sum_files(sources: Sequence[str], *, master: str) -> SufficientStatistics:
+def sum_files(sources: Sequence[str], *, master: str, mapping: Mapping[str, str] | None = None) -> SufficientStatistics:
     """Sum the answers of CSV and Parquet files, or of Parquet data at addresses the cluster knows."""
     remote = [source for source in sources if is_remote(source)]
     local = [source for source in sources if not is_remote(source)]
-    shards = shards_of(find_files(local)) if local else []
+    shards = shards_of(find_files(local), mapping=mapping) if local else []
     where = f"{', '.join(sources)}: "
     with foreign_errors(where):
         session = _session(master)
@@ -50,7 +58,8 @@ def sum_files(sources: Sequence[str], *, master: str) -> SufficientStatistics:
             return iter(result.to_batches())
 
         is_text = became_text or (not remote and all(shard.kind == "csv" for shard in shards))
-        return sum_table(table, stream, where=where, text_labels=is_text)
+        words = shards[0].translation.words if shards else None
+        return sum_table(table, stream, where=where, text_labels=is_text, words=words)
 
 
 def _session(master: str) -> Any:
@@ -84,13 +93,13 @@ def _read(session: Any, connection: Any, shard: Shard) -> Any:
     """A table of one shard; CSV is text throughout and strict about rows."""
     paths = [_address(str(path)) for path in shard.paths]
     if shard.kind == "parquet":
-        return _table(connection, session.read.parquet(*paths))
+        return under_our_names(_table(connection, session.read.parquet(*paths)), shard)
     names = [name or f"unused {place}" for place, name in enumerate(shard.columns)]
     schema = ", ".join(f"`{name}` string" for name in names)
     frame = session.read.options(**_CSV_OPTIONS, sep=shard.separator).schema(schema).csv(paths)
     table = _table(connection, frame)
     # Spark tells a quoted empty field from an empty one; here both are missing.
-    return table.select(**{name: table[name].nullif("") for name in shard.columns if name})
+    return named(table.select(**{name: table[name].nullif("") for name in shard.columns if name}), shard)
 
 
 def _read_remote(session: Any, connection: Any, source: str) -> Any:
@@ -108,6 +117,6 @@ def _table(connection: Any, frame: Any) -> Any:
 
 
 def _address(path: str) -> str:
-    """A local path as Hadoop reads it: with its scheme, and nothing in it a pattern."""
+    """A local path as Hadoop reads it: with its scheme, and with nothing in it read as a pattern."""
     escaped = "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in path)
     return f"file://{escaped}"

@@ -2,29 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fdr_core.design import DENSE_ITEMS, item_solver
+from fdr_core.answers import Answers, sum_answers
+from fdr_core.design import DENSE_ITEMS, DenseItems, ItemSolver, item_solver
 from fdr_core.knockoffs.rows import JudgedRows
 from fdr_core.knockoffs.signs import CoinFlips
 from fdr_core.paths.problem import PathProblem
-from fdr_core.statistics import Answers, sum_answers
+from fdr_core.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-#: Ridge on theta per answer under one coin (design section 2): with shared coins a weaker one absorbs the crowd's lean.
+#: Ridge on theta per answer under one coin (docs/method.md, section 3): with shared coins a weaker one absorbs the
+#: crowd's lean.
 RIDGE_PER_SHARING = 5.0
+#: From this share of filled (annotator, item) cells on, rows are kept densely.
+FILLED = 0.2
+#: Up to this many (annotator, item) cells they are kept densely in any case.
+SMALL = 200_000
+#: Up to this many cells the filled ones are found by marking them (a byte each), beyond by sorting.
+MOST_MARKS = 100_000_000
 
 
 def ridge_for(answers: Answers) -> float:
     """``5 x answers / distinct coins``."""
     n_coins = int(np.count_nonzero(np.bincount(answers.coin)))
     return RIDGE_PER_SHARING * float(answers.weight.sum()) / max(1, n_coins)
+
+
+class InverseItems:
+    """``K^{-1}`` as a matrix."""
+
+    def __init__(self, solver: DenseItems, n_items: int) -> None:
+        self.rank = solver.rank
+        self._inverse = solver.solve(np.eye(n_items))
+
+    def solve(self, b: Floats) -> Floats:
+        """Return ``K^{-1} b``."""
+        return np.asarray(self._inverse @ b)
+
+    def half(self, B: Floats) -> Floats:
+        """Return F with ``F'F = B' K^{-1} B``."""
+        return np.asarray(np.linalg.cholesky(self._inverse).T @ B)
+
+
+class SignedCounts:
+    """How often each annotator saw each item left minus right, with the coins as they fell or turned by signs.
+
+    Which (annotator, item) cells are filled does not depend on the signs, so one sparse product serves all copies.
+
+    Parameters
+    ----------
+    rows : the answers of the judged.
+    n_items : number of items.
+    """
+
+    def __init__(self, rows: JudgedRows, n_items: int) -> None:
+        answers, m = rows.answers, len(rows.judged)
+        self._shape = m, n_items
+        n, n_cells = len(answers), m * n_items
+        cell = np.concatenate([rows.position * n_items + answers.left, rows.position * n_items + answers.right])
+        filled = _distinct(cell, n_cells)
+        self._is_dense = n_items <= DENSE_ITEMS and (n_cells <= SMALL or len(filled) > FILLED * n_cells)
+        if not self._is_dense:
+            cell, n_cells = np.searchsorted(filled, cell), len(filled)
+            self._column = filled % n_items
+            self._starts = np.searchsorted(filled, np.arange(m + 1) * n_items)
+        # counts are whole and small, hence exact in single precision
+        weight = np.concatenate([answers.weight, -answers.weight]).astype(np.float32)
+        answer = np.tile(np.arange(n), 2)
+        self._sum = sp.csr_array(sp.coo_array((weight, (cell, answer)), shape=(n_cells, n)))
+        self._own = np.asarray(self._sum.sum(axis=1), dtype=np.float32)
+
+    def rows(self, signs: Sequence[NDArray[np.int8]], scale: Floats) -> Floats | sp.csr_array:
+        """Rows of ``X'D`` times scale: the own columns of all, then those of every copy."""
+        lanes = [self._own, *(self._sum @ sign.astype(np.float32) for sign in signs)]
+        if self._is_dense:
+            return np.concatenate([lane.reshape(self._shape) * scale[:, None] for lane in lanes])
+        per_cell = np.repeat(scale, np.diff(self._starts))
+        starts = [self._starts[:1], *(self._starts[1:] + k * self._starts[-1] for k in range(len(lanes)))]
+        column, (m, n_items) = np.tile(self._column, len(lanes)), self._shape
+        data = np.concatenate([lane * per_cell for lane in lanes])
+        return sp.csr_array((data, column, np.concatenate(starts)), shape=(len(lanes) * m, n_items))
+
+
+def _distinct(codes: Ints, size: int) -> Ints:
+    """The distinct codes in order, by marking them where there is room to."""
+    if size > MOST_MARKS:
+        return np.unique(codes)
+    is_there = np.zeros(size, dtype=bool)
+    is_there[codes] = True
+    return np.flatnonzero(is_there)
 
 
 class FlipDesign:
@@ -55,20 +126,26 @@ class FlipDesign:
         )
 
     @cached_property
+    def _inverse(self) -> ItemSolver:
+        """For few items the inverse as a matrix: a path solves with it at every step."""
+        if not isinstance(self._solver, DenseItems):
+            return self._solver
+        return InverseItems(self._solver, self._n_items)
+
+    @cached_property
+    def _cells(self) -> SignedCounts:
+        return SignedCounts(self.rows, self._n_items)
+
+    @cached_property
     def own_correlations(self) -> Floats:
         """``c`` of the annotators' own columns."""
         return self._correlations(self._residual)
-
-    @cached_property
-    def own_rows(self) -> Floats | sp.csr_array:
-        """``F'`` (dense) or the scaled signed item counts (sparse) of the annotators' own columns."""
-        return self._factor(self._signed_counts(None))
 
     def own_problem(self, *, correlations_only: bool = False) -> PathProblem:
         """The path of the annotators' own columns, without knockoffs."""
         if correlations_only:
             return self._marginal_problem(self.own_correlations, lanes=1)
-        return self._problem(self.own_correlations, self.own_rows, lanes=1)
+        return self._problem(self.own_correlations, self._cells.rows([], self._scale), lanes=1)
 
     def draw(self, flips: CoinFlips, draw: int, copies: int, *, correlations_only: bool = False) -> PathProblem:
         """Draw ``copies`` knockoffs of every judged annotator.
@@ -81,20 +158,14 @@ class FlipDesign:
         c = np.concatenate([self.own_correlations, *(self._correlations(self._residual * sign) for sign in signs)])
         if correlations_only:
             return self._marginal_problem(c, lanes=copies + 1)
-        factors = [self.own_rows, *(self._factor(self._signed_counts(sign)) for sign in signs)]
-        rows = np.concatenate(factors) if self._is_dense else sp.csr_array(sp.vstack(factors))
-        return self._problem(c, rows, lanes=copies + 1)
+        return self._problem(c, self._cells.rows(signs, self._scale), lanes=copies + 1)
 
     def flips(self, seed: int) -> CoinFlips:
         """The coins of the judged annotators' answers."""
         return CoinFlips(self._rows.annotator, self._rows.coin, seed=seed)
 
-    @property
-    def _is_dense(self) -> bool:
-        return self._n_items <= DENSE_ITEMS
-
     def _problem(self, c: Floats, rows: Floats | sp.csr_array, lanes: int) -> PathProblem:
-        return PathProblem(c, rows, self.m, lanes, solver=None if self._is_dense else self._solver)
+        return PathProblem(c, rows, self.m, lanes, solver=self._inverse)
 
     def _marginal_problem(self, c: Floats, lanes: int) -> PathProblem:
         return PathProblem(c, sp.csr_array((len(c), self._n_items)), self.m, lanes, solver=self._solver)
@@ -103,20 +174,3 @@ class FlipDesign:
         if not self.m:
             return np.zeros(0)
         return np.asarray(np.add.reduceat(signed_residual, self._starts)) * self._scale
-
-    def _signed_counts(self, sign: NDArray[np.int8] | None) -> Floats | sp.csr_array:
-        """Rows of ``X'D``, one per judged annotator."""
-        weight = self._rows.weight if sign is None else self._rows.weight * sign
-        shape = (self.m, self._n_items)
-        if self._is_dense:
-            size, base = self.m * self._n_items, self._position * self._n_items
-            counts = np.bincount(base + self._rows.left, weight, minlength=size)
-            counts -= np.bincount(base + self._rows.right, weight, minlength=size)
-            return counts.reshape(shape) * self._scale[:, None]
-        column = np.concatenate([self._rows.left, self._rows.right])
-        row = np.concatenate([self._position, self._position])
-        data = np.concatenate([weight, -weight]) * self._scale[row]
-        return sp.coo_array((data, (row, column)), shape=shape).tocsr()
-
-    def _factor(self, counts: Floats | sp.csr_array) -> Floats | sp.csr_array:
-        return np.ascontiguousarray(self._solver.half(counts.T).T) if self._is_dense else counts

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fdr_core.answers import Sums
 from fdr_core.design import DENSE_ITEMS, DenseItems
 from fdr_core.errors import DesignError
 from fdr_core.knockoffs.slack import slack, smallest_eigenvalue
 from fdr_core.paths.problem import PathProblem
-from fdr_core.statistics import Sums
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fdr_core.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -97,11 +94,11 @@ class FixedKnockoffs:
             )
         self._design = design
         self._rss = design.rss if rss is None else rss
-        self.s = slack(design.F, solver=solver)
-        self._centre = design.c - self.s * _solve_sigma(design.F, design.c)
-        is_unit = bool((self.s == 1.0).all())
-        self._link = None if is_unit else 1.0 - self.s
-        self._apply_root = _low_rank_root(design.F) if is_unit else _dense_root(design.F, self.s)
+        self.slack = slack(design.F, solver=solver)
+        s = self.slack.s
+        self._centre = design.c - s * _solve_sigma(design.F, design.c)
+        self._link = None if (s == 1.0).all() else 1.0 - s
+        self._apply_root = _low_rank_root(design.F, s)
 
     def draw(self, rng: np.random.Generator) -> PathProblem:
         """Draw once; lane 0 are the own columns, lane 1 the knockoffs."""
@@ -127,19 +124,17 @@ class FixedKnockoffs:
         return np.stack([self._apply_root(e) for e in np.eye(self._design.m)])
 
 
-def _low_rank_root(F: Floats) -> Callable[[Floats], Floats]:
-    """``q -> C'q`` for s = 1: ``C'C = 2I - Sigma^{-1} = I - W diag(d^2 / (1 - d^2)) W'`` where F = U diag(d) W'."""
+def _low_rank_root(F: Floats, s: Floats) -> Callable[[Floats], Floats]:
+    """``q -> C'q`` with ``C'C = 2S - S Sigma^{-1} S = R (I - X'X) R``, ``R^2 = 2S - S^2``, X of n rows.
+
+    ``Sigma^{-1} = I + F'(I - FF')^{-1} F`` (Woodbury), so ``X'X = T F'(I - FF')^{-1} F T`` with ``T = S R^{-1}``. Any C
+    serves: q is distributed alike in all directions.
+    """
     _, d, W = np.linalg.svd(F, full_matrices=False)
-    shrink = 1.0 - np.sqrt(np.maximum(1.0 - d**2 / (1.0 - d**2), 0.0))
-    return lambda q: q - W.T @ (shrink * (W @ q))
-
-
-def _dense_root(F: Floats, s: Floats) -> Callable[[Floats], Floats]:
-    """``q -> C'q`` for general s, by an eigendecomposition of ``2S - S Sigma^{-1} S``."""
-    V = 2.0 * np.diag(s) - s[:, None] * _solve_sigma(F, np.diag(s))
-    values, vectors = np.linalg.eigh((V + V.T) / 2.0)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return lambda q: root @ q
+    _, x, Y = np.linalg.svd((d / np.sqrt(1.0 - d**2))[:, None] * W * np.sqrt(s / (2.0 - s)), full_matrices=False)
+    shrink = 1.0 - np.sqrt(np.maximum(1.0 - x**2, 0.0))
+    spread = np.sqrt(s * (2.0 - s))
+    return lambda q: spread * (q - Y.T @ (shrink * (Y @ q)))
 
 
 def _solve_sigma(F: Floats, b: Floats) -> Floats:

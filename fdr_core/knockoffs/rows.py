@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fdr_core.statistics import Answers
-
-Ints = NDArray[np.int64]
+from fdr_core.answers import Answers, rows_of
+from fdr_core.types import Ints
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,6 @@ class JudgedRows:
     @classmethod
     def of(cls, answers: Answers, judged: Ints, n_annotators: int) -> JudgedRows:
         """Take the rows of the judged out of a table."""
-        position = np.full(n_annotators, -1, dtype=np.int64)
-        position[judged] = np.arange(len(judged))
-        chosen = np.flatnonzero(position[answers.annotator] >= 0)
-        chosen = chosen[np.argsort(position[answers.annotator[chosen]], kind="stable")]
-        rows = answers.take(chosen)
-        return cls(judged, chosen, rows, position[rows.annotator])
+        chosen, position = rows_of(answers, judged, n_annotators)
+        order = np.argsort(position, kind="stable")
+        return cls(judged, chosen[order], answers.take(chosen[order]), position[order])

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fdr_core.paths.problem import TIE, Path, PathProblem, Races, no_races
 from fdr_core.paths.support import Support
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fdr_core.types import Floats, Ints, Mask
 
 
 def iss(
@@ -110,7 +107,7 @@ class _Flow:
                 return
             self._add(waiting)
 
-    def _step_towards(self, target: Floats, wrong: NDArray[np.bool_]) -> None:
+    def _step_towards(self, target: Floats, wrong: Mask) -> None:
         """Go to the first zero crossing and take that column out of the support."""
         gap = self._gamma[wrong] - target[wrong]
         share = self._gamma[wrong] / np.where(gap == 0.0, 1.0, gap)

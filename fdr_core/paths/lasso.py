@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fdr_core.paths.problem import TIE, Path, PathProblem, Races, no_races
 from fdr_core.paths.support import Support
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fdr_core.types import Floats, Ints
 
 
 def lasso(
@@ -46,7 +43,6 @@ class _Homotopy:
         self._problem, self._races, self._record = problem, races, record
         size = len(problem.c)
         self.lam = top
-        self._top = top
         self._entry = np.zeros(size)
         self._support = Support(problem)
         self._signs = np.zeros(0)

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from fdr_core.design import ItemSolver
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fdr_core.design import DENSE_ITEMS, ItemSolver
+from fdr_core.types import Floats, Ints, Mask
 
 #: Columns that enter within this relative distance are tied.
 TIE = 1e-9
@@ -29,7 +26,7 @@ class PathProblem:
     Parameters
     ----------
     c : (lanes * m,) correlations ``X'(y - D theta_hat)``.
-    rows : (lanes * m, n) array, or a sparse one together with ``solver``: then ``F'F = rows K^{-1} rows'``.
+    rows : (lanes * m, n) array, dense or sparse; together with a ``solver``, ``F'F = rows K^{-1} rows'``.
     link : (m,) coupling of the two lanes of an annotator, or None.
     """
 
@@ -81,28 +78,49 @@ class PathProblem:
 
 
 class ActiveRows:
-    """The rows of F' of the columns that entered so far, kept side by side so that ``F gamma`` is one product."""
+    """The rows of F' of the columns that entered so far, side by side, so that ``F gamma`` is one product."""
 
     def __init__(self, problem: PathProblem) -> None:
         self._problem = problem
-        self._is_dense = problem.solver is None
-        self._buffer = np.empty((64, problem.rows.shape[1])) if self._is_dense else np.empty((0, 0))
+        self._n = problem.rows.shape[1]
+        self._is_dense = self._n <= DENSE_ITEMS
+        self._buffer: Any = np.empty((64, self._n)) if self._is_dense else sp.csr_array((0, self._n))
         self.columns: Ints = np.zeros(0, dtype=np.int64)
+        self._c = np.zeros(0)
 
     def add(self, columns: Ints) -> None:
         """Append columns that enter now."""
         n_before, n_after = len(self.columns), len(self.columns) + len(columns)
         self.columns = np.concatenate([self.columns, columns])
-        if self._is_dense:
-            if n_after > len(self._buffer):
-                self._buffer = np.concatenate([self._buffer, np.empty((n_after, self._buffer.shape[1]))])
-            self._buffer[n_before:n_after] = self._problem.rows[columns]
+        self._c = self._problem.c[self.columns]
+        rows = self._problem.rows[columns]
+        if not self._is_dense:
+            self._buffer = sp.vstack([self._buffer, rows], format="csr")
+            return
+        if n_after > len(self._buffer):
+            self._buffer = np.concatenate([self._buffer, np.empty((n_after, self._n))])
+        self._buffer[n_before:n_after] = rows.toarray() if sp.issparse(rows) else rows
 
     def pull(self, gamma: Floats) -> Floats:
-        """Return ``F gamma`` for the entered columns."""
-        if self._is_dense:
-            return np.asarray(gamma @ self._buffer[: len(self.columns)])
-        return self._problem.pull(self.columns, gamma)
+        """Return ``F gamma`` of the entered columns, or with a solver ``K^{-1} F gamma``."""
+        if not len(gamma):
+            return np.zeros(self._n)
+        r = np.asarray(gamma @ self._rows)
+        return r if self._problem.solver is None else self._problem.solver.solve(r)
+
+    def velocity(self, pull: Floats, gamma: Floats) -> Floats:
+        """Return ``c - G gamma`` on the entered columns."""
+        v = self._c + self._rows @ pull - gamma
+        link, m = self._problem.link, self._problem.m
+        if link is not None:
+            full = np.zeros(2 * m)
+            full[self.columns] = gamma
+            v -= link[self.columns % m] * full[(self.columns + m) % (2 * m)]
+        return np.asarray(v)
+
+    @property
+    def _rows(self) -> Any:
+        return self._buffer[: len(self.columns)] if self._is_dense else self._buffer
 
 
 @dataclass(frozen=True)
@@ -131,7 +149,7 @@ class Races:
     """
 
     def __init__(self, problem: PathProblem, *, close: bool, limit: float, rng: np.random.Generator) -> None:
-        self._m, self._lanes = problem.m, problem.lanes
+        self._m = problem.m
         self.closes = close
         self.rng = rng
         self._limit = limit
@@ -146,26 +164,29 @@ class Races:
             return False
         return self._losses > self._limit or bool(self._decided.all())
 
-    def enter(self, columns: Ints, levels: Floats) -> NDArray[np.bool_]:
+    def enter(self, columns: Ints, levels: Floats) -> Mask:
         """Take columns that reach the path now; return which of them really enter."""
-        enters = np.ones(len(columns), dtype=bool)
         annotator = columns % self._m
-        for j in np.unique(annotator):
+        enters = np.ones(len(columns), dtype=bool)
+        for j in sorted(set(annotator[~self._decided[annotator]].tolist())):
             contenders = np.flatnonzero(annotator == j)
-            if self._decided[j]:
-                continue
-            self._decided[j] = True
-            best = levels[contenders].max()
-            tied = contenders[levels[contenders] >= best * (1 - TIE)]
+            enters[contenders] = self._decide(j, columns[contenders], levels[contenders])
+        return enters
+
+    def _decide(self, j: int, columns: Ints, levels: Floats) -> Mask:
+        """Decide one race; return which of the columns that reach the path enter."""
+        self._decided[j] = True
+        winner, is_draw = 0, False
+        if len(columns) > 1:
+            tied = np.flatnonzero(levels >= levels.max() * (1 - TIE))
             winner = int(tied[0]) if len(tied) == 1 else int(tied[self.rng.integers(len(tied))])
             is_draw = len(tied) > 1 and not self.closes  # W = 0: neither a win nor a loss
-            self._losses += bool(columns[winner] >= self._m and not is_draw)
-            if self.closes:
-                enters[contenders] = False
-                enters[winner] = True
-                self.is_open[j :: self._m] = False
-                self.is_open[columns[winner]] = True
-        return enters
+        self._losses += bool(columns[winner] >= self._m and not is_draw)
+        if not self.closes:
+            return np.ones(len(columns), dtype=bool)
+        self.is_open[j :: self._m] = False
+        self.is_open[columns[winner]] = True
+        return np.asarray(np.arange(len(columns)) == winner)
 
 
 def no_races(problem: PathProblem) -> Races:

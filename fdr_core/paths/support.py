@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fdr_core.paths.problem import PathProblem
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fdr_core.types import Floats, Ints
 
 #: A column whose part outside the span of the support is smaller than this (squared) adds nothing to it.
 DEPENDENT = 1e-10

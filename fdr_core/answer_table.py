@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fdr_core.answers import Answers, Sums, sum_answers
 from fdr_core.audit import AuditInput
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import InputError
-from fdr_core.statistics import Answers, SufficientStatistics, Sums, sum_answers
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fdr_core.statistics import SufficientStatistics
+from fdr_core.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,20 @@ class AnswerTable:
 
     def audit_input(self) -> AuditInput:
         """What the audit looks at."""
-        return AuditInput(self.answers, self.sums, self.statistics.coin_source, self.skips, self.statistics.excluded)
+        c = self.comparisons
+        return AuditInput(
+            self.answers,
+            self.sums,
+            self.statistics.coin_source,
+            self.skips,
+            self.statistics.excluded,
+            stratum=None if c is None or c.stratum is None else _first_by_coin(c.coin, c.stratum)[self.answers.coin],
+            time=None if c is None or c.time is None else _first_by_coin(c.coin, c.time)[self.answers.coin],
+        )
+
+
+def _first_by_coin(coin: Ints, values: NDArray[Any]) -> NDArray[Any]:
+    """The value of the first answer under every coin; statistics of comparisons number coins as these do."""
+    first = np.zeros(int(coin.max(initial=-1)) + 1, dtype=values.dtype)
+    first[coin[::-1]] = values[::-1]
+    return first

@@ -2,7 +2,7 @@
 
 The honest model is ``P(g | x) ~ w_g exp(g x / 2)`` for grade g and ``x = slope (u_left - u_right)``: logistic for
 yes/no answers, adjacent categories for graded ones, with a slope per annotator out of a grid. Turning a coin changes
-the sign of ``g`` and of ``x`` together, so all of it stays.
+the sign of ``g`` and of ``x`` together, so none of it changes.
 """
 
 from __future__ import annotations
@@ -12,21 +12,18 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from fdr_core.answers import Answers
 from fdr_core.design import DENSE_ITEMS, item_solver
-from fdr_core.statistics import Answers
+from fdr_core.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-#: How much an annotator's answers follow the item scores; how common each slope is, is learnt from the crowd.
+#: How much an annotator's answers follow the item scores; the share of each slope is learnt from the crowd.
 SLOPES = np.array([0.1, 0.25, 0.5, 1.0, 2.0, 4.0])
 #: Graded answers are read in at most this many strengths.
 STRENGTHS = 8
-#: Ridge on the logit scale as a share of the least-squares one: an answer carries at most 1/4 of its information there.
-#: Where nobody shares a coin nothing can be absorbed, and a weaker ridge finds more (measured).
-RIDGE_SHARED, RIDGE_OWN = 0.25, 0.03
+#: Ridge on the logit scale as a share of the least-squares one. No answer is weighed by others under its own coin,
+#: so utilities cannot absorb what the coin did to all of them, and a weak ridge finds more (measured).
+RIDGE_SHARE = 0.03
 _NEWTON_STEPS, _EM_STEPS = 25, 30
 
 
@@ -73,13 +70,16 @@ class HonestModel:
 
     def moments(self, x: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of the grade."""
+        if self._is_binary:
+            mean = self.values[0] * np.tanh(self.values[0] * x / 2)
+            return mean, self.values[0] ** 2 - mean**2
         P, grade = self.table(x)
         mean = grade @ P
         return mean, (grade**2) @ P - mean**2
 
     def reweigh(self, x: Floats, weight: Floats) -> None:
         """Let the model expect every strength as often as it was observed."""
-        if len(self.values) == 1 and not self._has_ties:
+        if self._is_binary:
             return
         P, _ = self.table(x)
         expected = P @ weight
@@ -89,12 +89,16 @@ class HonestModel:
         offset = 0 if self._has_ties else 1
         self.log_weights[seen] += np.log(self.observed[seen] / folded[np.flatnonzero(seen) - offset])
 
+    @property
+    def _is_binary(self) -> bool:
+        return len(self.values) == 1 and not self._has_ties
+
     def _log_normaliser(self, x: Floats) -> Floats:
         half = np.multiply.outer(self.values, np.abs(x)) / 2
         log_sum = self.log_weights[1:, None] + half + np.log1p(np.exp(-2 * half))
         if self._has_ties:
             log_sum = np.concatenate([log_sum, np.full((1, len(x)), self.log_weights[0])])
-        return np.asarray(np.logaddexp.reduce(log_sum, axis=0))
+        return np.asarray(log_sum[0] if self._is_binary else np.logaddexp.reduce(log_sum, axis=0))
 
     def table(self, x: Floats) -> tuple[Floats, Floats]:
         """Probabilities (grade x answer) and the grades: positive, negative, tie if there are any."""
@@ -109,25 +113,23 @@ class Consensus:
     Parameters
     ----------
     ridge : of the least-squares fit, which grows with the answers per coin.
-    shares_coins : annotators met the same coins. Then a common lean of the crowd looks like item scores; a slope would
-        undo the ridge that keeps them apart (FDR .55 in simulations), so everybody has slope 1.
+
+    Attributes
+    ----------
+    converged : whether the last fit of the utilities settled.
     """
 
-    def __init__(
-        self, answers: Answers, *, n_items: int, n_annotators: int, ridge: float, shares_coins: bool = False
-    ) -> None:
+    def __init__(self, answers: Answers, *, n_items: int, n_annotators: int, ridge: float) -> None:
         self._answers, self._n_items, self._m = answers, n_items, n_annotators
-        self._ridge = ridge * (RIDGE_SHARED if shares_coins else RIDGE_OWN)
-        self._slopes = np.ones(1) if shares_coins else SLOPES
+        self._ridge = RIDGE_SHARE * ridge
         self.grades = Grades.of(answers.outcome)
         self.honest = HonestModel(self.grades, answers.weight)
         side = np.sign(answers.outcome)
         self._grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
+        self._u = np.zeros(n_items)
         self._fit(np.ones(n_annotators))
-        expected_slope = self._learn_slopes()
-        if not shares_coins:
-            self._fit(expected_slope)
-            self._learn_slopes()
+        self.converged = self._fit(self._learn_slopes())
+        self._learn_slopes()
 
     @cached_property
     def support(self) -> Floats:
@@ -146,14 +148,14 @@ class Consensus:
     def slopes(self) -> tuple[Floats, Floats]:
         """The slopes that occur in this crowd, and how common they are."""
         kept = self._share > 1e-3
-        return self._slopes[kept], self._share[kept] / self._share[kept].sum()
+        return SLOPES[kept], self._share[kept] / self._share[kept].sum()
 
-    def _fit(self, slope: Floats) -> None:
-        """Newton steps for the utilities, alternating with the weights of the grades."""
+    def _fit(self, slope: Floats) -> bool:
+        """Newton steps for the utilities, alternating with the weights of the grades; whether they settled."""
         answers, n = self._answers, self._n_items
         self._slope = slope
         b = slope[answers.annotator]
-        u = np.zeros(n)
+        u, converged = self._u, False
         for _ in range(_NEWTON_STEPS):
             x = b * (u[answers.left] - u[answers.right])
             self.honest.reweigh(x, answers.weight)
@@ -165,39 +167,61 @@ class Consensus:
             step = self._solver.solve(gradient)
             u = u + np.clip(step, -2.0, 2.0)
             if np.abs(step).max(initial=0.0) < 1e-3:
+                converged = True
                 break
         self._u = u
+        return converged
 
     def _laplacian(self) -> sp.csr_array:
-        answers, shape = self._answers, (self._n_items, self._n_items)
-        links = sp.coo_array((self._information, (answers.left, answers.right)), shape=shape).tocsr()
-        links = links + links.T
+        answers, n = self._answers, self._n_items
+        if n <= DENSE_ITEMS:
+            pairs = np.bincount(answers.left * n + answers.right, self._information, n * n).reshape(n, n)
+            links = sp.csr_array(pairs + pairs.T)
+        else:
+            links = sp.coo_array((self._information, (answers.left, answers.right)), shape=(n, n)).tocsr()
+            links = links + links.T
         return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel()) - links)
 
     @cached_property
     def uncertainty(self) -> Floats:
         """Variance of ``u_left - u_right`` per answer; beyond the dense size from the diagonal alone."""
+        return self.gap_variance(self._answers.left, self._answers.right)
+
+    def gap(self, left: Ints, right: Ints) -> Floats:
+        """``u_left - u_right`` of any pairs, nothing left out."""
+        return np.asarray(self._u[left] - self._u[right])
+
+    def gap_variance(self, left: Ints, right: Ints) -> Floats:
+        """Variance of ``u_left - u_right`` of any pairs."""
+        if self.covariance is not None:
+            d = np.diag(self.covariance)
+            return np.asarray(d[left] + d[right] - 2 * self.covariance[left, right])
+        return np.asarray(self._variance[left] + self._variance[right])
+
+    @cached_property
+    def covariance(self) -> Floats | None:
+        """Covariance of the utilities, None beyond the dense size."""
+        return self._solver.solve(np.eye(self._n_items)) if self._n_items <= DENSE_ITEMS else None
+
+    @cached_property
+    def _variance(self) -> Floats:
         left, right, n = self._answers.left, self._answers.right, self._n_items
-        if n <= DENSE_ITEMS:
-            inverse = self._solver.solve(np.eye(n))
-            d = np.diag(inverse)
-            return np.asarray(d[left] + d[right] - 2 * inverse[left, right])
         diagonal = np.bincount(left, self._information, n) + np.bincount(right, self._information, n) + self._ridge
-        return np.asarray(1 / diagonal[left] + 1 / diagonal[right])
+        return np.asarray(1 / diagonal)
 
     def _learn_slopes(self) -> Floats:
         """EM for how common each slope is; returns every annotator's expected slope."""
         answers = self._answers
         x = np.where(self._grade < 0, -1.0, 1.0) * (self._u[answers.left] - self._u[answers.right])
-        log_likelihood = self._log_likelihoods(x, self._slopes)
-        share = np.full(len(self._slopes), 1 / len(self._slopes))
+        log_likelihood = self._log_likelihoods(x, SLOPES)
+        share = np.full(len(SLOPES), 1 / len(SLOPES))
         for _ in range(_EM_STEPS):
             joint = log_likelihood + np.log(share)[:, None]
             posterior = np.exp(joint - np.logaddexp.reduce(joint, axis=0))
             share = np.maximum(posterior.mean(axis=1), 1e-4)
             share /= share.sum()
         self._share = share
-        return np.asarray(self._slopes @ posterior)
+        return np.asarray(SLOPES @ posterior)
 
     def _log_likelihoods(self, support: Floats, slopes: Floats, uncertainty: Floats | float = 0.0) -> Floats:
         """Per slope and annotator."""
@@ -207,7 +231,3 @@ class Consensus:
             for slope in slopes
         ]
         return np.array([np.bincount(answers.annotator, row, self._m) for row in rows])
-
-    def honest_log_likelihoods(self) -> Floats:
-        """Per slope of `slopes` and annotator."""
-        return self._log_likelihoods(self.support, self.slopes[0], self.uncertainty)

@@ -9,10 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fdr_core.errors import InputError
+from fdr_core.types import Floats
 
 Codes = NDArray[np.int64]
 Labels = NDArray[np.object_]
-Floats = NDArray[np.float64]
 
 CHOICES = {"left": 1.0, "right": -1.0, "tie": 0.0}
 TIE_MARKERS = frozenset({"tie", "draw", "equal"})
@@ -213,7 +213,7 @@ def read_lead_times(values: Any, *, where: str = "") -> Floats | None:
 
 
 def _refuse_unreadable(series: "pd.Series[Any]", seconds: Floats, *, name: str, expected: str, where: str) -> None:
-    """Raise for values that are there but became no finite number."""
+    """Raise for values that are there but did not become finite numbers."""
     bad = np.flatnonzero(~np.isfinite(seconds) & series.notna().to_numpy())
     if bad.size:
         row = int(bad[0])
@@ -224,7 +224,7 @@ def _refuse_unreadable(series: "pd.Series[Any]", seconds: Floats, *, name: str, 
 
 
 def _numbers(series: "pd.Series[Any]") -> Floats:
-    """Turn a column into floats, NaN where a value is no number."""
+    """Turn a column into floats, NaN where a value is not a number."""
     if pd.api.types.is_complex_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype):
         return np.full(len(series), np.nan)
     if series.dtype == object:

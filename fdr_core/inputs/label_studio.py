@@ -1,6 +1,5 @@
 """Answers from a Label Studio export, JSON or JSON-MIN."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fdr_core._columns import CHOICES, RawAnswers, RawSkips, show
 from fdr_core.errors import ConfigurationError, InputError
-from fdr_core.item_keys import item_key
-from fdr_core.loaders import reading
+from fdr_core.inputs.columns import CHOICES, RawAnswers, RawSkips, show
+from fdr_core.inputs.item_keys import item_key
+from fdr_core.inputs.label_studio_results import annotator_of, answer_text, chosen_in, lead_time_of, results_of
+from fdr_core.inputs.source import Source
 
 Record = Mapping[str, Any]
-LONGEST_LEAD_TIME = 1e9  # seconds; beyond it, it is no time somebody took
 COIN_FIELDS = ("evenhand_coin", "coin")
 _MIN_FIELDS = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"})
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("first", "second"), ("one", "two"), ("0", "1"))
@@ -59,9 +58,10 @@ def read_export(
     coin: str | None = None,
     stratum: str | None = None,
     outcomes: Mapping[str, float] | None = None,
+    where: str = "",
 ) -> RawAnswers:
     """Read an export's answers, skips, and what has to be left out; parameters as `Comparisons.from_label_studio`."""
-    where = f"{source}: " if isinstance(source, (str, Path)) else "Label Studio export: "
+    where = where or (f"{source}: " if isinstance(source, (str, Path)) else "Label Studio export: ")
     tasks = _tasks(source, where=where)
     answer_map = _answer_map(outcomes)
     chosen = control or _find_control(tasks, answer_map, is_given=outcomes is not None, where=where)
@@ -88,13 +88,7 @@ def read_export(
 
 def _tasks(source: str | Path | Sequence[Record] | Record, *, where: str) -> list[Record]:
     """Load the export and bring JSON-MIN into the shape of JSON."""
-    content: Any = source
-    if isinstance(source, (str, Path)):
-        with reading(source):
-            text = Path(source).read_text(encoding="utf-8-sig")
-            content = json.loads(text)
-            if "\\ud" in text or "\\uD" in text:  # halves of characters, which no table can hold
-                content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
+    content: Any = Source(source, kind="json").document if isinstance(source, (str, Path)) else source
     tasks = [content] if isinstance(content, Mapping) else content
     if not isinstance(tasks, Sequence) or isinstance(tasks, str):
         raise InputError(f"{where}found {type(content).__name__}; expected a list of tasks; export the project as JSON")
@@ -144,26 +138,19 @@ def _answer_map(outcomes: Mapping[str, float] | None) -> Mapping[str, float]:
             raise ConfigurationError(
                 f"outcomes maps {show(answer)} to {show(outcome)}; expected a number from -1 (right) to 1 (left)"
             )
-    return {_answer_text(answer): float(outcome) for answer, outcome in outcomes.items()}
+    return {text: float(outcome) for answer, outcome in outcomes.items() if (text := _answer_text(answer)) is not None}
 
 
-def _answer_text(value: object) -> str:
-    """Compare answers as lower-case text, 4.0 as 4."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip().lower()
+def _answer_text(value: object) -> str | None:
+    """Compare answers as lower-case text."""
+    text = answer_text(value)
+    return None if text is None else text.strip().lower()
 
 
 def _data(task: Record) -> Record:
     """Give a task's data, empty where it has none."""
     data = task.get("data")
     return data if isinstance(data, Mapping) else {}
-
-
-def _results(annotation: Record) -> list[Record]:
-    """Give an annotation's results, tolerating null."""
-    results = annotation.get("result")
-    return [result for result in results if isinstance(result, Mapping)] if isinstance(results, list) else []
 
 
 def _annotations(task: Record) -> Iterator[Record]:
@@ -179,7 +166,7 @@ def _find_control(tasks: Iterable[Record], answer_map: Mapping[str, float], *, i
     fitting: list[str] = []
     for task in tasks:
         for annotation in _annotations(task):
-            for result in _results(annotation):
+            for result in results_of(annotation):
                 name, kind = str(result.get("from_name")), str(result.get("type"))
                 if kind == "pairwise" and not is_given:
                     return name
@@ -198,15 +185,7 @@ def _find_control(tasks: Iterable[Record], answer_map: Mapping[str, float], *, i
 def _answer(result: Record) -> str | None:
     """Give the answer a result holds as text, None where it holds none."""
     value = result.get("value")
-    if not isinstance(value, Mapping):
-        return None
-    for key in ("selected", "rating"):
-        if value.get(key) is not None:
-            return _answer_text(value[key])
-    choices = value.get("choices")
-    if isinstance(choices, list) and len(choices) == 1:
-        return _answer_text(choices[0])
-    return None
+    return _answer_text(chosen_in(value)) if isinstance(value, Mapping) else None
 
 
 def _item_fields(
@@ -236,6 +215,12 @@ def _item_fields(
     )
 
 
+def item_fields(data: Sequence[Record], *, where: str) -> tuple[str, str]:
+    """Guess which two fields of the tasks' data name the left and the right item."""
+    ignored: set[str | None] = {*COIN_FIELDS, *_MIN_FIELDS}
+    return _item_fields([{"data": task} for task in data], None, None, ignored=ignored, where=where)
+
+
 def _shared_fields(tasks: Sequence[Record], ignored: set[str | None]) -> list[str]:
     """List the fields that every task has, in the first task's order."""
     names = list(_data(tasks[0])) if tasks else []
@@ -244,7 +229,7 @@ def _shared_fields(tasks: Sequence[Record], ignored: set[str | None]) -> list[st
 
 
 def paired_names(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Find names that differ in one sign of the side only: text1/text2, left/right, answer_a/answer_b."""
+    """Find names that differ only in the mark of their side: text1/text2, left/right, answer_a/answer_b."""
     opposite = dict(_SIDES[:-1]) | {"0": "1"} if not any("2" in name for name in names) else dict(_SIDES[:-1])
     found = []
     for name in names:
@@ -316,7 +301,7 @@ def _judge(annotation: Record, data: Record, fields: _Fields) -> tuple[str, floa
         return "same item twice", 0.0
     if annotation.get("was_cancelled"):
         return "skipped", 0.0
-    results = [result for result in _results(annotation) if result.get("from_name") == fields.control]
+    results = [result for result in results_of(annotation) if result.get("from_name") == fields.control]
     if not results:
         return "empty", 0.0
     if results[0].get("origin") == "prediction":
@@ -334,22 +319,17 @@ def _append(rows: _Rows, annotation: Record, data: Record, fields: _Fields, coin
     rows.coin.append(coin if isinstance(coin, (str, int)) else item_key(coin))
     rows.stratum.append(item_key(data.get(fields.stratum, "")) if fields.stratum else "")
     rows.time.append(annotation.get("created_at") or annotation.get("updated_at"))
-    rows.lead_time.append(_lead_time(annotation.get("lead_time")))
-
-
-def _lead_time(value: Any) -> float:
-    """Read seconds spent; unknown where it is no possible duration."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return np.nan
-    return float(value) if 0 <= value <= LONGEST_LEAD_TIME else np.nan
+    rows.lead_time.append(_known(lead_time_of(annotation.get("lead_time"))))
 
 
 def _annotator(annotation: Record) -> object:
     """Name the annotator by id, or by e-mail where the export spells people out."""
-    who = annotation.get("completed_by")
-    if isinstance(who, Mapping):
-        who = who.get("email") or who.get("id")
-    return who if isinstance(who, (str, int)) and not isinstance(who, bool) and who != "" else None
+    return annotator_of(annotation.get("completed_by"), ("email", "id"))
+
+
+def _known(seconds: float | None) -> float:
+    """A number for a column, NaN where nothing is known."""
+    return np.nan if seconds is None else seconds
 
 
 def _objects(values: Sequence[Any]) -> "pd.Series[Any]":

@@ -1,0 +1,147 @@
+"""Tables of answers, and the additive sums that everything follows from.
+
+Notation (design matrices are never built): ``D`` has one row per answer with +1 at the left and -1 at the right item,
+``A`` one row per answer with a 1 at its annotator; ``y`` holds the outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fdr_core.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers summed per (annotator, coin, left, right, outcome); ``weight`` counts them."""
+
+    annotator: Ints
+    left: Ints
+    right: Ints
+    outcome: Floats
+    coin: Ints
+    weight: Floats
+
+    def __len__(self) -> int:
+        return len(self.annotator)
+
+    def take(self, chosen: NDArray[Any]) -> Answers:
+        """Return the chosen rows (a mask or indices)."""
+        return Answers(
+            self.annotator[chosen],
+            self.left[chosen],
+            self.right[chosen],
+            self.outcome[chosen],
+            self.coin[chosen],
+            self.weight[chosen],
+        )
+
+    def with_coin(self, coin: Ints) -> Answers:
+        """Return the same answers under other coins."""
+        return Answers(self.annotator, self.left, self.right, self.outcome, coin, self.weight)
+
+    def relabel(self, annotator: Ints, item: Ints) -> Answers:
+        """Return the same answers with other codes."""
+        return Answers(
+            annotator[self.annotator], item[self.left], item[self.right], self.outcome, self.coin, self.weight
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[Answers]) -> Answers:
+        """Stack several tables of answers."""
+        columns = ("annotator", "left", "right", "outcome", "coin", "weight")
+        return Answers(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+
+    @staticmethod
+    def empty() -> Answers:
+        """Return a table without rows."""
+        none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return Answers(none, none, none, nothing, none, nothing)
+
+
+def rows_of(answers: Answers, annotators: Ints, n_annotators: int) -> tuple[Ints, Ints]:
+    """Positions of the rows of these annotators (codes), in the table's order, and which of them each belongs to."""
+    place = np.full(n_annotators, -1, dtype=np.int64)
+    place[annotators] = np.arange(len(annotators))
+    position = place[answers.annotator]
+    rows = np.flatnonzero(position >= 0)
+    return rows, position[rows]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """``pairs`` (left x right counts, hence L), ``B = D'A``, ``n_j``, ``D'y``, ``A'y``, ``y'y`` and N."""
+
+    pairs: sp.csr_array
+    B: sp.csr_array
+    counts: Floats
+    Dy: Floats
+    Ay: Floats
+    yy: float
+    n: float
+
+    @property
+    def laplacian(self) -> sp.csr_array:
+        """Item Laplacian ``L = D'D``."""
+        links = self.pairs + self.pairs.T
+        degree = np.asarray(links.sum(axis=1)).ravel()
+        return sp.csr_array(sp.diags_array(degree) - links)
+
+    def __add__(self, other: Sums) -> Sums:
+        shape_items = max(self.pairs.shape[0], other.pairs.shape[0])
+        n_annotators = max(len(self.counts), len(other.counts))
+        a, b = self._grown(shape_items, n_annotators), other._grown(shape_items, n_annotators)
+        return Sums(
+            a.pairs + b.pairs,
+            a.B + b.B,
+            a.counts + b.counts,
+            a.Dy + b.Dy,
+            a.Ay + b.Ay,
+            a.yy + b.yy,
+            a.n + b.n,
+        )
+
+    def _grown(self, n_items: int, n_annotators: int) -> Sums:
+        if self.pairs.shape[0] == n_items and len(self.counts) == n_annotators:
+            return self
+        pairs, B = self.pairs.copy(), self.B.copy()
+        pairs.resize((n_items, n_items))
+        B.resize((n_items, n_annotators))
+        pad_items, pad_annotators = n_items - len(self.Dy), n_annotators - len(self.counts)
+        return Sums(
+            pairs,
+            B,
+            np.pad(self.counts, (0, pad_annotators)),
+            np.pad(self.Dy, (0, pad_items)),
+            np.pad(self.Ay, (0, pad_annotators)),
+            self.yy,
+            self.n,
+        )
+
+
+def sum_answers(answers: Answers, n_items: int, n_annotators: int) -> Sums:
+    """Compute all sums of a table of answers in one pass."""
+    left, right, annotator, weight = answers.left, answers.right, answers.annotator, answers.weight
+    pull = weight * answers.outcome
+    items = np.concatenate([left, right])
+    signed = np.concatenate([weight, -weight])
+    B = sp.coo_array((signed, (items, np.concatenate([annotator, annotator]))), shape=(n_items, n_annotators))
+    return Sums(
+        pairs=sp.coo_array((weight, (left, right)), shape=(n_items, n_items)).tocsr(),
+        B=B.tocsr(),
+        counts=_totals(annotator, weight, n_annotators),
+        Dy=_totals(left, pull, n_items) - _totals(right, pull, n_items),
+        Ay=_totals(annotator, pull, n_annotators),
+        yy=float(pull @ answers.outcome),
+        n=float(weight.sum()),
+    )
+
+
+def _totals(code: Ints, value: Floats, size: int) -> Floats:
+    return np.asarray(np.bincount(code, value, minlength=size), dtype=np.float64)

@@ -1,0 +1,19 @@
+"""Is this design fit to judge anybody, and how? Decided before any annotator is looked at."""
+
+from fdr_core.audit.coins import coins_per_annotator, effective_coins
+from fdr_core.audit.decision import METHODS, SIDES, Audit, audit
+from fdr_core.audit.figures import FEW_COINS, AuditInput
+from fdr_core.audit.sides import Z_LIMIT, sides_z
+
+__all__ = [
+    "FEW_COINS",
+    "METHODS",
+    "SIDES",
+    "Z_LIMIT",
+    "Audit",
+    "AuditInput",
+    "audit",
+    "coins_per_annotator",
+    "effective_coins",
+    "sides_z",
+]

@@ -1,0 +1,232 @@
+"""Which coin decided the side of which answer, whom it served, and who was shown both orders."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammaln
+
+from fdr_core.answers import Answers
+from fdr_core.types import Floats, Ints, Mask
+
+#: Repeats or swaps this many standard deviations beyond what fair coins would do count as made on purpose.
+ON_PURPOSE = 3.0
+#: Share of answers to questions seen equally often in both orders from which both were shown on purpose.
+BALANCED_FROM = 0.9
+#: Share of answers under coins that several people met from which coins count as shared.
+SHARED_FROM = 0.05
+
+
+@dataclass(frozen=True)
+class Presentations:
+    """What every row of answers showed: which pair, and in which order.
+
+    Attributes
+    ----------
+    pair : (rows,) code of the pair, whatever its order.
+    is_forward : (rows,) whether the item of the lower code stood left.
+    """
+
+    pair: Ints
+    is_forward: Mask
+
+    @classmethod
+    def of(cls, answers: Answers) -> Presentations:
+        """Code the pairs of a table of answers."""
+        low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
+        return cls(joint_codes(low, high), answers.left == low)
+
+
+def effective_coins(answers: Answers, coin_source: str) -> Ints:
+    """The coin of every row: as recorded; without recorded coins, whatever keeps one orientation shares one coin.
+
+    A pair that always stands in one orientation is one coin for everybody, in one task or in several; without task ids
+    an (annotator, pair) asked again in the same order is one coin of that annotator. Both only where it happens more
+    often than fair coins explain: otherwise every answer, or task, keeps its own coin.
+    """
+    if coin_source == "coin" or not len(answers):
+        return answers.coin
+    shown = Presentations.of(answers)
+    coin = _join_one_way_pairs(answers.coin, shown)
+    if coin_source == "task":
+        return coin
+    unit = joint_codes(answers.annotator, shown.pair)
+    if _one_way(unit, shown.is_forward)[1]:
+        in_order = 2 * unit + shown.is_forward
+        asked_again = (np.bincount(in_order) > 1)[in_order] & (coin == answers.coin)
+        coin = np.where(asked_again, coin.max() + 1 + in_order, coin)
+    return coin
+
+
+def _join_one_way_pairs(coin: Ints, shown: Presentations) -> Ints:
+    """One coin per pair that always stands in one orientation, where chance does not explain how many do."""
+    first = np.unique(joint_codes(coin, 2 * shown.pair + shown.is_forward), return_index=True)[1]
+    n_pairs = int(shown.pair.max()) + 1
+    one_way, on_purpose = _one_way(shown.pair[first], shown.is_forward[first], n_pairs)
+    return np.where(one_way[shown.pair], coin.max() + 1 + shown.pair, coin) if on_purpose else coin
+
+
+def _one_way(code: Ints, is_forward: Mask, n: int = 0) -> tuple[Mask, bool]:
+    """Which codes were shown several times, always in one order, and whether that is more than chance."""
+    shown = np.bincount(code, minlength=n)
+    forward = np.bincount(code, is_forward, minlength=n)
+    one_way = (shown > 1) & ((forward == 0) | (forward == shown))
+    by_chance = np.where(shown > 1, 2.0 ** (1.0 - np.minimum(shown, 60)), 0.0)
+    return one_way, _exceeds(float(one_way.sum()), by_chance, ON_PURPOSE)
+
+
+@dataclass(frozen=True)
+class OrdersShown:
+    """Which questions the same annotator was shown in both orders, and whether on purpose.
+
+    Attributes
+    ----------
+    unit : (rows,) code of what was swapped: the (annotator, pair) under one coin, else in one stratum.
+    is_swapped : (rows,) whether the annotator saw the unit in both orders.
+    share : share of the answers that belong to swapped units.
+    on_purpose : whether one coin showed both orders, or nearly all was shown equally often in both.
+    same_question : whether a unit is known to be one question: under one coin, in one stratum, or without any ids.
+    """
+
+    unit: Ints
+    is_swapped: Mask
+    share: float
+    on_purpose: bool
+    same_question: bool = True
+
+    @property
+    def are_both(self) -> bool:
+        """Whether most answers belong to questions that the same annotator saw in both orders."""
+        return self.share > 0.5 and (self.same_question or self.on_purpose)
+
+    def joined(self, coin: Ints) -> Ints:
+        """One coin per swapped unit: an honest annotator's choices in the two orders are exchangeable."""
+        return np.where(self.is_swapped, coin.max(initial=-1) + 1 + self.unit, coin)
+
+
+def orders_shown(answers: Answers, coin_source: str, stratum: Ints | None = None) -> OrdersShown:
+    """Find what the same annotator saw in both orders: under one coin, else the pair in one stratum.
+
+    Tasks or coins of their own may ask different questions about one pair. Without a stratum they count as one question
+    only where each was shown once in either order.
+    """
+    shown, use = Presentations.of(answers), CoinUse.of(answers)
+    code = shown.pair if stratum is None else joint_codes(shown.pair, stratum)
+    by_pair = joint_codes(answers.annotator, code)
+    by_coin = joint_codes(by_pair, use.coin)
+    is_under_one = _is_swapped(by_coin, shown.is_forward, use.coin)
+    under_one = _share(answers.weight, is_under_one)
+    if under_one > 0.5:
+        return OrdersShown(by_coin, is_under_one, under_one, on_purpose=True)
+    is_swapped = _is_swapped(by_pair, shown.is_forward, use.coin)
+    same_question = coin_source == "own" or stratum is not None
+    most = None if same_question else 1
+    is_balanced = _is_balanced(by_pair, shown.is_forward, use.coin, most)[by_pair]
+    # with shared coins everybody saw the same orders: each pair is then one observation, not one per annotator
+    observed = code if use.is_shared else by_pair
+    on_purpose = _share(answers.weight, is_balanced) >= BALANCED_FROM and _beyond_chance(
+        observed, shown.is_forward, use.coin
+    )
+    return OrdersShown(by_pair, is_swapped, _share(answers.weight, is_swapped), on_purpose, same_question)
+
+
+def _is_swapped(unit: Ints, is_forward: Mask, coin: Ints) -> Mask:
+    backward, forward = _coins_by_order(unit, is_forward, coin)
+    return np.asarray(((backward > 0) & (forward > 0))[unit])
+
+
+def _coins_by_order(code: Ints, is_forward: Mask, coin: Ints) -> tuple[Ints, Ints]:
+    """Number of coins under which each code was shown backward, and forward."""
+    met = distinct_partners(2 * code + is_forward, coin, 2 * (int(code.max(initial=-1)) + 1)).reshape(-1, 2)
+    return met[:, 0], met[:, 1]
+
+
+def _is_balanced(code: Ints, is_forward: Mask, coin: Ints, most: int | None = None) -> Mask:
+    """Which codes were shown equally often in both orders, and at most so often in each."""
+    backward, forward = _coins_by_order(code, is_forward, coin)
+    return np.asarray((forward == backward) & (True if most is None else forward <= most))
+
+
+def _beyond_chance(code: Ints, is_forward: Mask, coin: Ints) -> bool:
+    """Whether more codes were shown equally often in both orders than fair coins would have it."""
+    backward, forward = _coins_by_order(code, is_forward, coin)
+    times = backward + forward
+    by_chance = np.where(times % 2 == 0, _chance_of_balance(times), 0.0)
+    return _exceeds(float(_is_balanced(code, is_forward, coin).sum()), by_chance, ON_PURPOSE)
+
+
+def _chance_of_balance(times: Ints) -> Floats:
+    """Probability that fair coins show both orders equally often, of an even number of times."""
+    half = times // 2
+    return np.asarray(np.exp(gammaln(times + 1) - 2 * gammaln(half + 1) - times * math.log(2.0)))
+
+
+def _exceeds(seen: float, chance: Floats, deviations: float) -> bool:
+    spread = math.sqrt(float((chance * (1.0 - chance)).sum()))
+    return seen > float(chance.sum()) + deviations * spread
+
+
+@dataclass(frozen=True)
+class CoinUse:
+    """Whom the coins served; ``coin`` holds compact codes."""
+
+    answers: Answers
+    coin: Ints
+
+    @classmethod
+    def of(cls, answers: Answers) -> CoinUse:
+        """Number the coins of a table of answers, in their order."""
+        return cls(answers, compact_codes(answers.coin))
+
+    @property
+    def n_coins(self) -> int:
+        """Number of distinct coins."""
+        return int(self.coin.max(initial=-1)) + 1
+
+    @cached_property
+    def shared_answers(self) -> float:
+        """Share of the answers under coins that several people met."""
+        people = distinct_partners(self.coin, self.answers.annotator, self.n_coins)
+        return _share(self.answers.weight, people[self.coin] > 1)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether coins count as shared between annotators."""
+        return self.shared_answers > SHARED_FROM
+
+
+def coins_per_annotator(answers: Answers, n_annotators: int) -> Floats:
+    """Number of distinct coins that each annotator answered under."""
+    return distinct_partners(answers.annotator, answers.coin, n_annotators).astype(float)
+
+
+def distinct_partners(who: Ints, partner: Ints, n: int) -> Ints:
+    """How many different partners each code met."""
+    who, _ = distinct_pairs(who, partner)
+    return np.bincount(who, minlength=n)
+
+
+def distinct_pairs(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """The different pairs of codes, in order."""
+    span = int(other.max(initial=0)) + 1
+    met = np.sort(one.astype(np.int64) * span + other)  # sorted: np.unique would hash, slowly and in much memory
+    first = np.ones(len(met), dtype=bool)
+    first[1:] = met[1:] != met[:-1]
+    return np.divmod(met[first], span)
+
+
+def _share(weight: Floats, chosen: Mask) -> float:
+    return float(weight[chosen].sum() / max(float(weight.sum()), 1e-300))
+
+
+def joint_codes(one: Ints, other: Ints) -> Ints:
+    """Compact codes of the pairs of two codes."""
+    return compact_codes(one.astype(np.int64) * (int(other.max(initial=0)) + 1) + other)
+
+
+def compact_codes(code: Ints) -> Ints:
+    """Codes without gaps, in the same order."""
+    return np.asarray(np.unique(code, return_inverse=True)[1], dtype=np.int64)

@@ -1,0 +1,291 @@
+"""From the figures of a design to how it can be judged, with the reason and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fdr_core.answers import Answers
+from fdr_core.audit.coins import OrdersShown, effective_coins, orders_shown
+from fdr_core.audit.figures import FEW_COINS, AuditInput, assess, describe
+from fdr_core.audit.look import BOTH_ORDERS, PLACED, UNKNOWN, SidesLook, look_at_sides
+from fdr_core.design import DENSE_ITEMS
+from fdr_core.errors import ConfigurationError, DesignError
+from fdr_core.knockoffs.paper import fixed_design, require_rows
+from fdr_core.types import Ints, Mask
+
+SIDES = ("audit", "random", "not random")
+METHODS = ("auto", "flip", "paper")
+
+#: With fewer coins than this in all, chance cannot be told from placement.
+FEWEST_SHARED_COINS = 20
+#: Below this smallest eigenvalue of Sigma biases and item scores are not separable.
+SEPARABLE = 1e-3
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The decision, with its reasons, what would help, and the figures behind it.
+
+    Attributes
+    ----------
+    found : what the data show: "sides look random", "both orders" (of a pair, to the same annotator), "one order per
+        task" (for everybody), "placed" (sides do not look random) or "cannot be told".
+    how : how one annotator is tested: "own coins", "shared coins", "both orders", "sides fixed" or "none".
+    construction : of knockoffs: "flip" (coins flipped anew), "paper" (sides held fixed, as in the paper) or "none".
+    assessable : (m,) whether each annotator has enough answers to be judged.
+    more_needed : (m,) about how many more answers each would need.
+    coin : (rows,) the coin of every row of answers as it is used.
+    """
+
+    found: str
+    how: str
+    construction: str
+    reasons: list[str]
+    remedies: list[str]
+    figures: Mapping[str, Any]
+    assessable: Mask = field(repr=False)
+    more_needed: Ints = field(repr=False)
+    coin: Ints = field(repr=False)
+
+    @property
+    def shares_coins(self) -> bool:
+        """Whether one coin decided the side for several annotators."""
+        return bool(self.figures["shared_coins"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is stored and reported of the audit; who can be judged stands in the table of annotators."""
+        names = ("found", "how", "construction", "reasons", "remedies", "figures")
+        return {name: getattr(self, name) for name in names}
+
+
+def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "audit") -> Audit:
+    """Decide how annotators can be judged: by their coins, by both orders, with sides held fixed, or not at all.
+
+    Raises
+    ------
+    ConfigurationError
+        For unknown options, or ``method="flip"`` where the owner says that sides were not random.
+    DesignError
+        For ``method="paper"`` on a design that has too few answers for it.
+    """
+    _check_options(method, sides)
+    case = _Case.of(data, q, sides)
+    case.mention_the_design()
+    ending = _settle_construction(case, _find(case), method)
+    assessable, more = case.assessable, case.more_needed
+    if ending.construction == "paper":
+        assessable, more = assess(case.answers, data.sums, q, ridge=0.0)
+    case.figures["assessable"] = int(assessable.sum())
+    return Audit(
+        ending.found,
+        ending.how,
+        ending.construction,
+        case.reasons,
+        case.remedies,
+        case.figures,
+        assessable,
+        more,
+        case.answers.coin,
+    )
+
+
+def _check_options(method: str, sides: str) -> None:
+    if method not in METHODS:
+        raise ConfigurationError(f"method was {method!r}; expected one of {', '.join(METHODS)}")
+    if sides not in SIDES:
+        raise ConfigurationError(f"sides was {sides!r}; expected one of {', '.join(SIDES)}")
+    if method == "flip" and sides == "not random":
+        raise ConfigurationError(
+            "method='flip' needs sides assigned by chance, but sides='not random' was given; "
+            "use method='paper' or 'auto', or sides='random' if coins decided after all"
+        )
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """What was found, how annotators are tested, and how knockoffs are made."""
+
+    found: str
+    how: str
+    construction: str = "none"
+    is_final: bool = False
+
+
+@dataclass
+class _Case:
+    """A design under audit, with what was said about it so far."""
+
+    data: AuditInput
+    answers: Answers
+    orders: OrdersShown
+    figures: dict[str, Any]
+    q: float
+    sides: str
+    assessable: Mask
+    more_needed: Ints
+    reasons: list[str] = field(default_factory=list)
+    remedies: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, data: AuditInput, q: float, sides: str) -> _Case:
+        """Settle the coins, describe the design and ask who has enough answers."""
+        answers = data.answers.with_coin(effective_coins(data.answers, data.coin_source))
+        orders = orders_shown(answers, data.coin_source, data.stratum)
+        if orders.are_both and orders.on_purpose:
+            answers = answers.with_coin(orders.joined(answers.coin))
+        figures = describe(answers, data, orders.share)
+        assessable, more = assess(answers, data.sums, q)
+        return cls(data, answers, orders, figures, q, sides, assessable, more)
+
+    def say(self, reason: str, remedy: str | None = None) -> None:
+        """Give a reason, and what would help."""
+        self.reasons.append(reason)
+        if remedy:
+            self.remedies.append(remedy)
+
+    def mention_the_design(self) -> None:
+        """Say what deserves a word whatever the decision."""
+        figures = self.figures
+        if figures["components"] > 1:
+            self.say(
+                f"The items fall into {figures['components']} groups never compared with each other; each is ranked "
+                "on its own."
+            )
+        if figures["few_coins"]:
+            self.say(
+                f"Only {figures['coins']} distinct coins decided the sides for everybody; with fewer than {FEW_COINS} "
+                "an unlucky set of sides can touch many annotators at once.",
+                "Assign sides anew for more tasks before acting on a flag.",
+            )
+
+    @property
+    def by_coins(self) -> str:
+        """How annotators are tested where coins decided."""
+        return "shared coins" if self.figures["shared_coins"] else "own coins"
+
+
+def _find(case: _Case) -> _Ending:
+    """Say what was found in the data and how annotators can be tested, whatever knockoffs were asked for."""
+    if not case.assessable.any():
+        case.say("No annotator has enough answers to be judged yet.", "Collect more answers per annotator.")
+        return _Ending(UNKNOWN, "none", is_final=True)
+    if case.orders.are_both and case.orders.on_purpose:
+        return _both_orders(case)
+    if case.figures["sides_never_swapped"]:
+        case.say(
+            "Sides were never swapped: every item always stood on the same side, so a preference for a side cannot be "
+            "told from a preference for the items there.",
+            "Assign sides by chance: `evenhand prepare` writes tasks with recorded coin flips.",
+        )
+        return _Ending(PLACED, "none", is_final=True)
+    if case.figures["shared_coins"] and case.figures["coins"] < FEWEST_SHARED_COINS and case.sides == "audit":
+        return _too_few_coins(case)
+    look = look_at_sides(case.answers, case.data, case.figures)
+    if case.sides != "audit":
+        return _owner_decides(case, look)
+    if look.found == PLACED:
+        case.say(look.reason, look.remedy)
+        return _both_orders(case) if case.orders.are_both else _Ending(PLACED, "sides fixed")
+    if not look.is_testable and case.data.coin_source != "coin":
+        case.say(
+            "Cannot be judged: most items occur under one coin only, so a leaning crowd cannot be told from better "
+            "items standing on one side.",
+            "State sides='random' if coins decided, or let `evenhand prepare` assign the sides and record the coins.",
+        )
+        return _Ending(look.found, "none")
+    case.say(look.reason)
+    return _Ending(look.found, case.by_coins)
+
+
+def _too_few_coins(case: _Case) -> _Ending:
+    n_coins = case.figures["coins"]
+    n_tasks = len(np.unique(case.data.answers.coin)) if case.data.coin_source == "task" else n_coins
+    placed = f"; in {n_tasks} tasks a pair always stands in the same order" if n_tasks > n_coins else ""
+    case.say(
+        f"Cannot be judged: only {n_coins} coins decided the sides for everybody{placed}, too few to tell chance from "
+        "placement.",
+        "Let `evenhand prepare` assign the sides of more tasks by chance, or show pairs in both orders.",
+    )
+    return _Ending(PLACED if placed else UNKNOWN, "none")
+
+
+def _both_orders(case: _Case) -> _Ending:
+    case.answers = case.answers.with_coin(case.orders.joined(case.answers.coin))
+    case.figures.update(describe(case.answers, case.data, case.orders.share))
+    case.say(
+        f"Both orders were shown: {100 * case.orders.share:.0f} % of the answers belong to pairs that the same "
+        "annotator saw either way round, so its two choices can be compared and no coin is needed."
+    )
+    return _Ending(BOTH_ORDERS, "both orders")
+
+
+def _owner_decides(case: _Case, look: SidesLook) -> _Ending:
+    """Follow the owner's word on the sides, and say where the data speak against it."""
+    if case.sides == "not random":
+        case.say("The owner states that sides were not assigned by chance.")
+        return _both_orders(case) if case.orders.are_both else _Ending(look.found, "sides fixed")
+    case.say("The owner states that coins decided the sides.")
+    if look.found == PLACED:
+        case.say(f"The data speak against it; please check. {look.reason}")
+    return _Ending(look.found, case.by_coins)
+
+
+def _settle_construction(case: _Case, ending: _Ending, method: str) -> _Ending:
+    """Choose how knockoffs are made: as asked for, else as the sides allow."""
+    if method == "paper":
+        figures = case.figures
+        require_rows(figures["answers"], int(case.assessable.sum()) or figures["annotators"], figures["items"])
+    if ending.is_final:
+        return ending
+    if method == "flip" and ending.how in ("sides fixed", "none"):
+        case.say(
+            "Coin flips were asked for explicitly; with sides that were not random their error rate is not controlled."
+        )
+        case.figures["forced"] = True
+        return replace(ending, how=case.by_coins, construction="flip")
+    if method == "paper" or ending.how == "sides fixed":
+        construction = _paper_if_separable(case, insist=method == "paper")
+        how = "none" if ending.how == "sides fixed" and construction == "none" else ending.how
+        return replace(ending, how=how, construction=construction)
+    return replace(ending, construction="none" if ending.how == "none" else "flip")
+
+
+def _paper_if_separable(case: _Case, *, insist: bool) -> str:
+    """ "paper" where biases can be told from item scores with the sides as they stood, else "none"."""
+    figures = case.figures
+    is_small = figures["items"] <= DENSE_ITEMS
+    judged = assess(case.answers, case.data.sums, case.q, ridge=0.0)[0] if is_small else case.assessable
+    n_judged = int(judged.sum())
+    try:
+        require_rows(figures["answers"], n_judged or figures["annotators"], figures["items"])
+        if not n_judged:
+            case.say(
+                "No annotator has enough answers left to be judged once item scores are fitted.",
+                "Collect more answers per annotator, or let more annotators judge the same items.",
+            )
+            return "none"
+        lowest = fixed_design(case.data.sums, np.flatnonzero(judged)).smallest_eigenvalue()
+    except DesignError as error:
+        if insist:
+            raise
+        case.say(str(error), "Collect more answers, or show pairs in both orders.")
+        return "none"
+    except np.linalg.LinAlgError:
+        lowest = 0.0
+    figures["lambda_min"] = round(lowest, 6)
+    if lowest < SEPARABLE:
+        case.say(
+            "Annotator biases cannot be told from item scores in this design (smallest eigenvalue of the projected "
+            f"Gram matrix {lowest:.1e}).",
+            "Show pairs in both orders, or let several annotators judge the same items on different sides.",
+        )
+        return "none"
+    case.say(
+        f"Item scores and biases are separable (smallest eigenvalue {lowest:.2f}), so annotators can be judged with "
+        "the sides as they stood."
+    )
+    return "paper"

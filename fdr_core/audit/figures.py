@@ -1,0 +1,120 @@
+"""The figures of a design, and who has enough answers to be judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fdr_core.answers import Answers, Sums
+from fdr_core.audit.coins import CoinUse, coins_per_annotator, distinct_partners
+from fdr_core.design import components_of, information_left, item_solver
+from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.types import Floats, Ints, Mask
+
+#: Fewer distinct coins than this, shared between annotators, deserve a word beside every flag.
+FEW_COINS = 100
+#: Coins, less what theta absorbs, that a likelihood needs to tell a lean: three answers, all on one side.
+FEWEST_COINS = 2.5
+
+
+def _no_skips() -> tuple[Ints, Ints, Floats]:
+    return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+
+
+@dataclass(frozen=True)
+class AuditInput:
+    """What the audit looks at.
+
+    Attributes
+    ----------
+    answers, sums : the answers and their sums.
+    coin_source : "coin" (recorded), "task" (one per task) or "own" (one per answer).
+    skips : left item, right item and number of the skipped presentations.
+    excluded : answers left out, by reason.
+    stratum, time : (rows,) of the answers, where known: batches that may have been prepared apart.
+    """
+
+    answers: Answers
+    sums: Sums
+    coin_source: str
+    skips: tuple[Ints, Ints, Floats] = field(default_factory=_no_skips)
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    stratum: Ints | None = None
+    time: Floats | None = None
+
+
+def describe(answers: Answers, data: AuditInput, both_orders_share: float) -> dict[str, Any]:
+    """Count what the audit decides on and reports; ``answers`` under the coins as they are used."""
+    sums = data.sums
+    n_items, n_annotators = sums.pairs.shape[0], len(sums.counts)
+    use = CoinUse.of(answers)
+    used = sums.counts[sums.counts > 0]
+    return {
+        "answers": round(sums.n),
+        "annotators": n_annotators,
+        "items": n_items,
+        "coins": use.n_coins,
+        "coin_source": data.coin_source,
+        "shared_coins": use.is_shared,
+        "few_coins": use.is_shared and use.n_coins < FEW_COINS,
+        "shared_answers": round(use.shared_answers, 4),
+        "both_orders_answers": round(both_orders_share, 4),
+        "components": int(components_of(sums.laplacian).max(initial=-1) + 1),
+        "left_share": round(float((answers.weight * (answers.outcome > 0)).sum() / sums.n), 4),
+        "right_share": round(float((answers.weight * (answers.outcome < 0)).sum() / sums.n), 4),
+        "one_orientation_pairs": _one_orientation_pairs(sums),
+        **_items_by_side(answers, use, n_items),
+        "answers_median": float(np.median(used)),
+        "answers_90th_percentile": float(np.quantile(used, 0.9)),
+        "excluded": dict(data.excluded),
+        "skips": round(data.skips[2].sum()),
+    }
+
+
+def _items_by_side(answers: Answers, use: CoinUse, n_items: int) -> dict[str, Any]:
+    """Items that stood on one side only, or under one coin only."""
+    left = np.bincount(answers.left, answers.weight, minlength=n_items)
+    right = np.bincount(answers.right, answers.weight, minlength=n_items)
+    shown = np.concatenate([answers.left, answers.right])
+    coins_of_item = distinct_partners(shown, np.concatenate([use.coin, use.coin]), n_items)
+    one_sided = (left == 0) | (right == 0)
+    doubt = float(np.maximum(coins_of_item[one_sided] - 1, 0).sum())
+    return {
+        "items_on_one_side": int(one_sided.sum()),
+        "items_under_one_coin": round(float((coins_of_item <= 1).mean()), 4),
+        "sides_never_swapped": bool(one_sided.all() and doubt >= 10),
+    }
+
+
+def _one_orientation_pairs(sums: Sums) -> int:
+    """Pairs seen at least twice, always in one orientation."""
+    both = sums.pairs + sums.pairs.T
+    swapped = sums.pairs.multiply(sums.pairs.T)
+    repeated = (both > 1).astype(int)
+    return int((repeated.sum() - repeated.multiply(swapped > 0).sum()) // 2)
+
+
+def assess(answers: Answers, sums: Sums, q: float, ridge: float | None = None) -> tuple[Mask, Ints]:
+    """Who has enough answers: three coins, of which theta may absorb a little.
+
+    For the paper's construction (no ridge), enough for an exact sign-flip test to reach p <= q: theta absorbs more
+    there, and what is left must carry a flag alone.
+
+    Returns
+    -------
+    Whether each annotator can be judged, and about how many more answers each would need.
+    """
+    n_annotators = len(sums.counts)
+    solver = item_solver(sums.laplacian, ridge=ridge_for(answers) if ridge is None else ridge)
+    left = information_left(sums, np.arange(n_annotators), solver)
+    needed = 1.0 + math.log2(1.0 / q)  # 2^(1 - coins) <= q
+    if ridge is None:
+        needed = min(needed, FEWEST_COINS)
+    effective = coins_per_annotator(answers, n_annotators) * left
+    missing = np.maximum(needed - effective, 0.0)
+    more = np.ceil(missing / np.clip(left, 0.1, 1.0) - 1e-9).astype(np.int64)
+    return effective >= needed, more

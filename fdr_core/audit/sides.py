@@ -1,0 +1,222 @@
+"""Were the better items placed on one side? Over all coins, annotator by annotator, and batch by batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import chi2
+
+from fdr_core.answers import Answers, sum_answers
+from fdr_core.audit.coins import CoinUse, distinct_pairs
+from fdr_core.design import item_solver
+from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.knockoffs.signs import mix
+from fdr_core.types import Floats, Ints, Mask
+
+#: |z| beyond which sides are taken as not random; stricter for small teams, where a flip in error weighs more.
+#: With the tests over groups a sound design fails in about one of a hundred cases, in a small team in four.
+Z_LIMIT, Z_LIMIT_SMALL_TEAM, SMALL_TEAM = 2.65, 2.05, 30
+#: Level of each test over groups (annotators, batches, strata).
+GROUP_LEVEL = 0.001
+#: A lean of the design is harmless while ``lean x sqrt(90th percentile of n_j)`` stays below this: with sides that far
+#: from random a crowd of honest annotators had a flag in about q of simulations (`python -m benchmarks.sides`).
+HARMLESS = 0.3
+#: Answers are split into at most this many batches, of at least this many coins.
+BATCHES, BATCH_COINS = 10, 20
+#: Rows whose order follows the sides: so large a share of neighbours, of at least so many, shows the same.
+SORTED_FROM, FEWEST_NEIGHBOURS = 0.9, 20
+#: Annotators whose shared coins are looked at, those with the most.
+MOST_ANNOTATORS = 2000
+#: z is about this times (2p - 1) sqrt(coins) where the better item stands left with probability p.
+Z_PER_LEAN = 0.8
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """``x = theta[left] - theta[right]`` of every coin, theta from answers under other coins.
+
+    Attributes
+    ----------
+    use : the coins.
+    x : (coins,) gaps; 0 where nothing is known.
+    total, square, n_informative : sum, sum of squares and number of the gaps that tell something.
+    """
+
+    use: CoinUse = field(repr=False)
+    x: Floats
+    total: float
+    square: float
+    n_informative: int
+
+    @property
+    def z(self) -> float:
+        """``sum x / sqrt(sum x^2)``."""
+        return self.total / math.sqrt(self.square) if self.square > 0 else 0.0
+
+    @property
+    def lean(self) -> float:
+        """``|2p - 1|`` where the better item stands left with probability p."""
+        return abs(self.z) / (Z_PER_LEAN * math.sqrt(self.n_informative)) if self.n_informative else 0.0
+
+
+def coin_gaps(answers: Answers, n_items: int, n_annotators: int) -> Gaps:
+    """Fit theta with the ridge on half of the coins (own coins: half of the annotators), apply it to the others."""
+    use = CoinUse.of(answers)
+    half = _halves(use.coin if use.is_shared or n_annotators < 2 else answers.annotator)
+    x, total, square, n_informative = np.zeros(use.n_coins), 0.0, 0.0, 0
+    for side in (0, 1):
+        fit, test = answers.take(half == side), answers.take(half != side)
+        theta = _ridge_scores(fit, n_items, n_annotators)
+        coin = use.coin[half != side]
+        pull = np.bincount(coin, test.weight * (theta[test.left] - theta[test.right]), minlength=use.n_coins)
+        gap = pull / np.maximum(np.bincount(coin, test.weight, minlength=use.n_coins), 1e-300)
+        x += gap
+        total += float(gap.sum())
+        square += float((gap**2).sum())
+        n_informative += int((np.abs(gap) > 1e-12).sum())
+    return Gaps(use, x, total, square, n_informative)
+
+
+def sides_z(answers: Answers, n_items: int, n_annotators: int) -> tuple[float, int]:
+    """Were the better items placed on one side?
+
+    Returns
+    -------
+    ``z = sum x / sqrt(sum x^2)`` over coins, x the gap of the scores of the two items, and the number of coins it rests
+    on.
+    """
+    gaps = coin_gaps(answers, n_items, n_annotators)
+    return gaps.z, gaps.n_informative
+
+
+@dataclass(frozen=True)
+class GroupTest:
+    """Whether the better items stand on one side within groups, whichever side that is in each.
+
+    Attributes
+    ----------
+    name : what the groups are.
+    p_value : of the sum of the groups' squared z under fair coins.
+    lean : root mean square over groups of ``2p - 1`` beyond what fair coins would show.
+    """
+
+    name: str
+    p_value: float
+    lean: float
+
+
+def group_tests(gaps: Gaps, stratum: Ints | None, time: Floats | None) -> Iterator[GroupTest]:
+    """Look annotator by annotator, batch by batch in order of arrival, and stratum by stratum where known.
+
+    Parameters
+    ----------
+    stratum, time : (rows,) of the answers behind ``gaps``. Without times the order of the coins tells batches, unless
+        the rows were sorted by what stood left or by the answer: that order says nothing about how sides came about.
+    """
+    annotator, coin = distinct_pairs(gaps.use.answers.annotator, gaps.use.coin)
+    yield _test("annotator", gaps.x, *_busiest(annotator, coin))
+    coins = np.arange(gaps.use.n_coins)
+    if len(coins) >= 2 * BATCH_COINS and (time is not None or not _is_sorted_by_side(gaps.use)):
+        yield _test("batch", gaps.x, _batches(gaps.use, time), coins)
+    if stratum is not None:
+        of_coin = np.zeros(len(coins), dtype=np.int64)
+        of_coin[gaps.use.coin] = stratum
+        yield _test("stratum", gaps.x, of_coin, coins)
+
+
+def _batches(use: CoinUse, time: Floats | None) -> Ints:
+    """Batch of every coin: about equally many coins each, in order of time, else in order of first appearance."""
+    order = np.arange(use.n_coins)
+    if time is not None:
+        first = np.full(use.n_coins, np.inf)
+        np.minimum.at(first, use.coin, time)
+        order = np.argsort(np.argsort(first, kind="stable"), kind="stable")
+    n_batches = min(BATCHES, use.n_coins // BATCH_COINS)
+    return np.asarray(order * n_batches // use.n_coins)
+
+
+def _is_sorted_by_side(use: CoinUse) -> bool:
+    """Whether the order of the coins follows the sides: neighbours agree in the answer, or in the side of an item.
+
+    Under fair coins, in any order that does not know them, an item that two neighbours share stands on the same side in
+    half of the cases; in two batches with the better item left in .8 and .2 in at most .68. Rows sorted by the left
+    item, or with one order of all pairs before the other, agree nearly always.
+    """
+    first = np.unique(use.coin, return_index=True)[1]
+    left, right, answer = (column[first] for column in (use.answers.left, use.answers.right, use.answers.outcome))
+    same = (left[1:] == left[:-1]) | (right[1:] == right[:-1])
+    crossed = (left[1:] == right[:-1]) | (right[1:] == left[:-1])
+    alike = np.sign(answer[1:]) == np.sign(answer[:-1])
+    return _nearly_all(same[same | crossed]) or _nearly_all(alike)
+
+
+def _nearly_all(seen: Mask) -> bool:
+    return len(seen) >= FEWEST_NEIGHBOURS and float(seen.mean()) >= SORTED_FROM
+
+
+def _busiest(annotator: Ints, coin: Ints) -> tuple[Ints, Ints]:
+    """The (annotator, coin) of those who met the most coins."""
+    met = np.bincount(annotator)
+    if np.count_nonzero(met) <= MOST_ANNOTATORS:
+        return annotator, coin
+    kept = np.zeros(len(met), dtype=bool)
+    kept[np.argsort(-met, kind="stable")[:MOST_ANNOTATORS]] = True
+    return annotator[kept[annotator]], coin[kept[annotator]]
+
+
+def _test(name: str, x: Floats, group: Ints, coin: Ints) -> GroupTest:
+    """Compare ``Q = sum over groups of z_g^2`` with its law under fair coins, ``c chi2_nu`` of the same two moments.
+
+    With ``a = x / |x_group|`` and s the signs of the coins ``Q = s'A'A s``: mean the number of groups, variance
+    ``2 (|AA'|^2 - sum_c (A'A)_cc^2)``.
+    """
+    told = np.abs(x[coin]) > 1e-12
+    group, coin = np.unique(group[told], return_inverse=True)[1], coin[told]
+    if not len(group):
+        return GroupTest(name, 1.0, 0.0)
+    n_groups = int(group.max()) + 1
+    a = x[coin] / np.sqrt(np.bincount(group, x[coin] ** 2))[group]
+    Q = float((np.bincount(group, a) ** 2).sum())
+    variance = _variance(a, group, coin, n_groups)
+    excess = max(Q / n_groups - 1.0, 0.0)
+    lean = math.sqrt(excess * n_groups / len(group)) / Z_PER_LEAN
+    if variance <= 1e-9 * n_groups:
+        return GroupTest(name, 1.0, lean)
+    scale, freedom = variance / (2.0 * n_groups), 2.0 * n_groups**2 / variance
+    return GroupTest(name, float(chi2.sf(Q / scale, freedom)), lean)
+
+
+def _variance(a: Floats, group: Ints, coin: Ints, n_groups: int) -> float:
+    own = np.bincount(coin, a**2)
+    if np.bincount(coin).max() == 1:  # no coin in two groups: AA' is the identity
+        return 2.0 * (n_groups - float((own**2).sum()))
+    A = sp.coo_array((a, (group, coin)), shape=(n_groups, len(own))).tocsr()
+    gram = A @ A.T
+    return 2.0 * (float((gram.data**2).sum()) - float((own**2).sum()))
+
+
+def skips_z(answers: Answers, skips: tuple[Ints, Ints, Floats], n_items: int, n_annotators: int) -> float:
+    """Do skips depend on the side of the better item? z over the skipped presentations."""
+    left, right, count = skips
+    theta = _ridge_scores(answers, n_items, n_annotators)
+    x = theta[left] - theta[right]
+    norm = math.sqrt(float(count @ x**2))
+    return float(count @ x) / norm if norm > 0 else 0.0
+
+
+def _ridge_scores(answers: Answers, n_items: int, n_annotators: int) -> Floats:
+    if not len(answers):
+        return np.zeros(n_items)
+    sums = sum_answers(answers, n_items, n_annotators)
+    return item_solver(sums.laplacian, ridge=ridge_for(answers)).solve(sums.Dy)
+
+
+def _halves(unit: Ints) -> Ints:
+    """Split units into two halves of equal size by a fixed shuffle of their codes."""
+    codes, position = np.unique(unit, return_inverse=True)
+    rank = np.argsort(np.argsort(mix(np.arange(len(codes)).astype(np.uint64))))
+    return np.asarray((rank % 2)[position])

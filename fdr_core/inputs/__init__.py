@@ -1,0 +1,1 @@
+"""Reading answers from tables, files and exports: one reader per format."""

@@ -1,0 +1,47 @@
+"""The log that `fdr_core.record` writes: judge, what was shown first and second, answer, coin."""
+
+from typing import Any
+
+import numpy as np
+
+from fdr_core.inputs import rows
+from fdr_core.inputs.columns import RawAnswers
+from fdr_core.inputs.formats import Format, has_columns
+from fdr_core.inputs.side_words import outcome_of
+from fdr_core.inputs.source import Source
+
+COLUMNS = ("judge", "shown_first", "shown_second", "answer", "coin", "time", "stratum")
+
+
+def _read(source: Source) -> RawAnswers:
+    frame = source.frame(COLUMNS, text=tuple(name for name in COLUMNS if name != "time"))
+    outcome = [_outcome(answer) for answer in frame["answer"]]
+    names = {"judge": "annotator", "shown_first": "left", "shown_second": "right"}
+    return rows.from_frame(
+        frame.drop(columns="answer").rename(columns=names).assign(outcome=outcome), where=source.where
+    )
+
+
+def _outcome(answer: Any) -> float:
+    """A grade from 1 (first) to -1 (second), or a word."""
+    if isinstance(answer, (int, float)) and not isinstance(answer, bool):
+        return float(answer) if -1 <= answer <= 1 else np.nan
+    return outcome_of(answer)
+
+
+FORMAT = Format(
+    name="recorder",
+    title="log of the Evenhand recorder",
+    recognises=has_columns("judge", "shown_first", "shown_second", "answer"),
+    read=_read,
+    uses={
+        "judge": "annotator",
+        "shown_first": "left item: shown first",
+        "shown_second": "right item: shown second",
+        "answer": "answer: first, second or tie",
+        "coin": "coin that decided the order",
+        "time": "time",
+        "stratum": "stratum",
+    },
+    supports=("A recorded coin decided the order of every pair: a lean is told exactly.",),
+)

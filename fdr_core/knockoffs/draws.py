@@ -1,0 +1,191 @@
+"""Many knockoff draws: how often each judged annotator is selected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from fdr_core.answers import Answers, Sums, sum_answers
+from fdr_core.knockoffs.flip import FlipDesign
+from fdr_core.knockoffs.paper import FixedDesign, FixedKnockoffs, fixed_design
+from fdr_core.paths import follow
+from fdr_core.paths.problem import PathProblem, Races
+from fdr_core.selection import CUTS, e_values, loss_limit, race_results, select
+from fdr_core.types import Floats, Ints
+
+#: An annotator this many standard errors away is left out of the second pass of the variance.
+CLEAR_OUTLIER = 3.0
+
+Progress = Callable[[int, int], None]
+
+
+class Construction(Protocol):
+    """A way of making knockoffs: draw after draw a path problem."""
+
+    m: int
+    copies: int
+    closes_races: bool
+
+    def draw(self, index: int, rng: np.random.Generator) -> PathProblem:
+        """Return the problem of one draw."""
+        ...
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Over all draws done.
+
+    Attributes
+    ----------
+    share : (m,) the share of draws that selects each annotator.
+    e : (m,) average e-value.
+    W : (draws done, m) level of every race, positive where the annotator's own column entered first, 0 where the race
+        was tied, or not decided before the outcome was certain.
+    converged : every path came to its end.
+    """
+
+    share: Floats
+    e: Floats
+    W: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    converged: bool = True
+
+    @property
+    def done(self) -> int:
+        """How many draws there were time for."""
+        return len(self.W)
+
+
+class Flips:
+    """Coin flips with d copies."""
+
+    closes_races = True
+
+    def __init__(self, design: FlipDesign, *, copies: int, seed: int, path: str) -> None:
+        self._design, self.copies, self.m = design, copies, design.m
+        self._flips = design.flips(seed)
+        self._is_marginal = path == "marginal"
+
+    def draw(self, index: int, rng: np.random.Generator) -> PathProblem:
+        """Flip all coins anew, d times."""
+        return self._design.draw(self._flips, index, self.copies, correlations_only=self._is_marginal)
+
+
+class Fixed:
+    """The paper's construction, one copy."""
+
+    copies = 1
+    closes_races = False
+
+    def __init__(self, design: FixedDesign, *, rss: float | None = None, solver: str = "auto") -> None:
+        self._design, self.m = design, design.m
+        self._knockoffs = FixedKnockoffs(design, rss=rss, solver=solver)
+        self.slack = self._knockoffs.slack
+
+    def draw(self, index: int, rng: np.random.Generator) -> PathProblem:
+        """Draw a random rotation of the knockoff columns."""
+        return self._knockoffs.draw(rng)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How to select in every draw, and how many draws there are.
+
+    Attributes
+    ----------
+    e_rate : target rate of the selections that e-values are made of; by default q.
+    """
+
+    q: float
+    cut: str
+    draws: int
+    seed: int
+    e_rate: float | None = None
+
+    @property
+    def offset(self) -> float:
+        """1 with knockoff+, 0 without."""
+        return CUTS[self.cut]
+
+
+class Budget:
+    """Seconds that draws may take in all, by the caller's clock; without one there is no limit.
+
+    Parameters
+    ----------
+    seconds : at least one draw is made, however long it takes.
+    clock : returns seconds.
+    """
+
+    def __init__(self, seconds: float = math.inf, clock: Callable[[], float] | None = None) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._begun = self._now()
+        self._last, self._longest = self._begun, 0.0
+
+    def has_room(self) -> bool:
+        """Whether one more draw fits, told after each draw: the longest so far stands for the next."""
+        now = self._now()
+        self._longest, self._last = max(self._longest, now - self._last), now
+        return now - self._begun + self._longest <= self._seconds
+
+    def start_draws(self) -> None:
+        """Whatever came before the first draw counts once, not for every draw."""
+        self._last = self._now()
+
+    def _now(self) -> float:
+        return self._clock() if self._clock else 0.0
+
+
+def run_draws(
+    construction: Construction,
+    rule: Rule,
+    *,
+    path: str,
+    progress: Progress | None = None,
+    budget: Budget | None = None,
+) -> Draws:
+    """Draw, follow the path, select; again and again with recorded seeds, as long as the budget lasts."""
+    m, copies = construction.m, construction.copies
+    budget = budget or Budget()
+    share, e, W, converged = np.zeros(m), np.zeros(m), [], True
+    limit = loss_limit(m, rule.q, rule.offset, copies)
+    budget.start_draws()
+    for index in range(rule.draws):
+        rng = np.random.default_rng([rule.seed, index])
+        problem = construction.draw(index, rng)
+        races = Races(problem, close=construction.closes_races, limit=limit, rng=rng)
+        followed = follow(problem, path, races=races)
+        level, result = race_results(followed.entry, m)
+        choose = partial(select, level, result, offset=rule.offset, copies=copies)
+        share += choose(q=rule.q).selected
+        e += e_values(choose(q=rule.e_rate or rule.q), copies)
+        W.append(level * result)
+        converged &= followed.converged
+        if progress:
+            progress(index + 1, rule.draws)
+        if not budget.has_room():
+            break
+    return Draws(share / len(W), e / len(W), np.array(W), converged)
+
+
+def two_pass_rss(design: FixedDesign, answers: Answers, sums: Sums, judged: Ints) -> float:
+    """Residual sum of squares as if all noise were that of the annotators who are no clear outliers.
+
+    Annotators who always click one side have almost no noise; pooled with the others they make the variance too small
+    for honest ones, and the real error rate rises.
+    """
+    Sigma_inverse_diagonal, gamma = design.unit_estimates()
+    se = np.sqrt(design.rss / max(design.df, 1) * Sigma_inverse_diagonal)
+    is_outlier = np.abs(gamma) > CLEAR_OUTLIER * se
+    if not is_outlier.any() or is_outlier.all():
+        return design.rss
+    dropped = np.zeros(len(sums.counts), dtype=bool)
+    dropped[judged[is_outlier]] = True
+    rest = answers.take(~dropped[answers.annotator])
+    kept = judged[~is_outlier]
+    again = fixed_design(sum_answers(rest, sums.pairs.shape[0], len(sums.counts)), kept)
+    return again.rss / max(again.df, 1) * design.df

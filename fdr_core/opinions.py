@@ -1,0 +1,99 @@
+"""The two opinions about a crowd as people read them: exact tests with their list, and knockoff LBI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fdr_core.knockoffs.lbi import LbiResult
+from fdr_core.randomisation import Tests
+from fdr_core.selection import WeightedList
+from fdr_core.types import Floats, Ints
+
+EXACT_COLUMNS = ["annotator", "p_value", "listed_p_value", "weight", "q_value", "side"]
+LBI_COLUMNS = ["annotator", "share", "e_value", "entry", "selectable"]
+
+
+@dataclass(frozen=True, repr=False)
+class Exact:
+    """The exact tests of one detection.
+
+    Attributes
+    ----------
+    flagged : labels on the list, strongest first.
+    annotators : one row per tested annotator: ``p_value``, ``listed_p_value`` (1 where the bias is below ``min_bias``;
+        what the list rests on), ``weight`` in the list (mean 1), ``q_value`` (adjusted), ``side`` (1 left, -1 right).
+    how : annotators were tested: by "own coins", "shared coins", "both orders", or with "sides fixed"; "none".
+    """
+
+    flagged: list[Any]
+    annotators: pd.DataFrame
+    how: str
+
+    @classmethod
+    def nobody(cls) -> Exact:
+        """No tests."""
+        return cls([], pd.DataFrame(columns=EXACT_COLUMNS), "none")
+
+    @classmethod
+    def of(cls, tests: Tests, listed: WeightedList, labels: NDArray[np.object_]) -> Exact:
+        """Give the tested annotators their labels."""
+        columns = (labels, tests.plain_p_value, tests.p_value, tests.weight, listed.q_value, tests.side)
+        table = pd.DataFrame(dict(zip(EXACT_COLUMNS, columns, strict=True)))
+        order = table[listed.flagged].sort_values(["q_value", "p_value"], kind="stable")
+        return cls(order["annotator"].tolist(), table, tests.kind)
+
+    def __repr__(self) -> str:
+        return f"Exact({len(self.flagged)} of {len(self.annotators)} tested annotators flagged; {self.how})"
+
+
+@dataclass(frozen=True)
+class PathRecord:
+    """The regularisation path of the annotators' own columns: ``gamma[k, j]`` at ``times[k]``."""
+
+    times: Floats
+    gamma: Floats
+    annotators: NDArray[np.object_]
+
+
+@dataclass(frozen=True, repr=False)
+class Lbi:
+    """Knockoff LBI of one detection.
+
+    Attributes
+    ----------
+    flagged : labels on its list, strongest first.
+    annotators : one row per judged annotator: ``share`` of draws that select, average ``e_value``, ``entry`` level of
+        the own column, ``selectable`` (False where the copy hardly differs from the annotator).
+    W : (draws done, judged) level of each race, positive where the annotator's own column entered first.
+    path : of the own columns, for plots.
+    draws_done, draws_asked : fewer are done than asked where they would not fit the budget.
+    """
+
+    flagged: list[Any]
+    annotators: pd.DataFrame
+    W: Floats
+    path: PathRecord
+    draws_done: int
+    draws_asked: int
+    converged: bool
+
+    @classmethod
+    def of(cls, result: LbiResult | None, listed: Ints, labels: NDArray[np.object_], *, asked: int) -> Lbi:
+        """Give the judged annotators their labels; ``listed`` are codes, ``labels`` those of everybody."""
+        if result is None:
+            nothing = PathRecord(np.zeros(0), np.zeros((0, 0)), labels[:0])
+            return cls([], pd.DataFrame(columns=LBI_COLUMNS), np.zeros((0, 0)), nothing, 0, asked, True)
+        judged = labels[result.judged]
+        columns = (judged, result.share, result.e_values, result.entry, ~result.near_zero)
+        table = pd.DataFrame(dict(zip(LBI_COLUMNS, columns, strict=True)))
+        path = PathRecord(result.path.times, result.path.gamma, judged)
+        return cls(labels[listed].tolist(), table, result.W, path, result.draws_done, asked, result.converged)
+
+    def __repr__(self) -> str:
+        done = f"{self.draws_done} of {self.draws_asked} draws"
+        return f"Lbi({len(self.flagged)} of {len(self.annotators)} judged annotators selected; {done})"

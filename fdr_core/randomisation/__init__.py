@@ -1,0 +1,92 @@
+"""How one annotator is tested: one way per kind of design, all called alike.
+
+Given who chose which item in which pair, the sides of an honest annotator's choices are fair signs, one per coin. The
+statistic ``T_j = sum_u s_u g_u`` has weights g that do not depend on them, so its two-sided p-value is exact whatever
+decides the choices. What the tests weigh in the list (`fdr_core.selection.weighted_list`) is planned on the choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from fdr_core.answers import Answers
+from fdr_core.errors import ConfigurationError
+from fdr_core.randomisation.both_orders import both_orders
+from fdr_core.randomisation.coins import Crowd, own_coins, shared_coins
+from fdr_core.randomisation.resampled import sides_fixed
+from fdr_core.randomisation.results import Tested, Tests
+from fdr_core.selection import QUARTER
+from fdr_core.types import Floats, Ints
+
+__all__ = ["WAYS", "Tests", "test_annotators"]
+
+#: Ways to test, by the design that they are for.
+WAYS: Mapping[str, Callable[[Crowd], Tested]] = MappingProxyType(
+    {
+        "own coins": own_coins,
+        "shared coins": shared_coins,
+        "both orders": both_orders,
+        "sides fixed": sides_fixed,
+    }
+)
+#: Where p-values of honest annotators are independent of each other, or nearly so.
+_INDEPENDENT = frozenset({"own coins", "both orders", "sides fixed"})
+
+
+def test_annotators(
+    answers: Answers,
+    *,
+    how: str,
+    n_items: int,
+    n_annotators: int,
+    judged: Ints,
+    bias: Floats,
+    min_bias: float,
+    ridge: float,
+) -> Tests:
+    """Test every judged annotator for a lean; the same answers give the same tests.
+
+    Parameters
+    ----------
+    answers : all answers, under the coins that decided their sides.
+    how : a key of `WAYS`.
+    n_items, n_annotators : number of codes.
+    judged : codes of the annotators to be tested; the answers of the others inform the consensus.
+    bias : (n_annotators,) estimates, each from the annotator's own sides and everybody's choices.
+    min_bias : smallest bias of interest. A p-value becomes 1 where the bias is smaller, where it speaks for the other
+        side than the test, and beyond `QUARTER`, so that weights alone flag nobody. It can only grow by that, so it
+        stays valid.
+    ridge : of the least-squares fit.
+
+    Returns
+    -------
+    Tests, in the order of ``judged``.
+
+    Raises
+    ------
+    ConfigurationError
+        For an unknown ``how``.
+    """
+    if how not in WAYS:
+        raise ConfigurationError(f"how was {how!r}; expected one of {', '.join(WAYS)}")
+    if not len(judged):
+        none = np.zeros(0)
+        return Tests(none, none, np.zeros(0, dtype=np.int64), how, how in _INDEPENDENT, none, none, True)
+    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge))
+    is_in_line = (
+        (tested.p_value <= QUARTER) & (np.abs(bias[judged]) >= min_bias) & (np.sign(bias[judged]) == tested.side)
+    )
+    return Tests(
+        p_value=np.where(is_in_line, tested.p_value, 1.0),
+        weight=tested.weight,
+        side=tested.side,
+        kind=how,
+        uses_storey=how in _INDEPENDENT,
+        plain_p_value=tested.p_value,
+        above_half=tested.above_half,
+        converged=tested.converged,
+        notes=tested.notes,
+    )

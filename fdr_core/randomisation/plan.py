@@ -1,0 +1,151 @@
+"""Where to spend the error rate: weights from thresholds planned before any side is looked at.
+
+Under a lean of the kind that the choices suggest, sign u agrees with the side leant to with probability
+``sigma(2 g_u)``, so that ``dP1/dP0 = cosh(T) / prod_u cosh(g_u)``: both distributions of T follow from the one under
+the null. Leans may be weaker or stronger than suggested, so the ratio is averaged over scales of g. Flagging whoever
+reaches the same posterior odds finds most for a given number of false flags; the odds are chosen so that the expected
+share of false flags is the planned rate, and an annotator's weight is its null probability of reaching them. That
+probability is one which its answers can reach, however few they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fdr_core.randomisation.convolution import Block
+from fdr_core.selection import HALF, QUARTER
+from fdr_core.types import Floats, Ints
+
+Table = NDArray[np.float32]
+
+#: Log likelihood ratios at which thresholds may lie.
+LOG_RATIOS = np.arange(-3.0, 14.0, 0.125)
+#: Leans as strong as suggested, weaker and stronger, and how probable each is.
+SCALES, SCALE_SHARES = np.array([0.6, 1.0, 3.0]), np.array([0.25, 0.55, 0.2])
+#: The rate that thresholds are planned for; any other is served by the same weights.
+PLANNED_RATE = 0.1
+#: What choices say about a lean counts up to this log ratio, and up to less in small teams: people disagree for other
+#: reasons too, and a small team shows little of how much.
+MOST_FROM_CHOICES, _TEAM = 4.0, 60.0
+#: Nobody's weight is below about this share of the mean, so that nobody is out of reach.
+FLOOR = 0.1
+#: Shares of leaning annotators that are planned for; what is believed of them counts like so many annotators.
+LEANING = np.array([0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5])
+_PRIOR_ANNOTATORS, _PRIOR_LEANING = 50.0, 0.15
+
+
+def log_cosh(x: Floats) -> Floats:
+    """``log cosh x`` without overflow."""
+    size = np.abs(x)
+    return np.asarray(size + np.log1p(np.exp(-2 * size)) - np.log(2))
+
+
+def tails_at_log_ratios(block: Block, tails: Floats, unit: Floats, log_norm: Floats) -> tuple[Floats, Floats]:
+    """``P0`` and ``P1`` of a log likelihood ratio of at least each of `LOG_RATIOS`, per owner of a block.
+
+    Parameters
+    ----------
+    tails : (owners, k + 1) null tails of ``|T|``.
+    unit : (owners,) size of a grid unit.
+    log_norm : (owners, scales) ``sum_u log cosh(scale g_u)``.
+    """
+    ratio = _likelihood_ratios(block.mass.shape[1], unit, log_norm)
+    missed = np.zeros((len(ratio), ratio.shape[1] + 1))
+    np.cumsum(block.mass[:, : ratio.shape[1]] * ratio, axis=1, out=missed[:, 1:])
+    k = _first_reaching(np.log(np.maximum(ratio, 1e-20, out=ratio), out=ratio))
+    null = np.take_along_axis(tails, k, axis=1)
+    found = np.clip(1.0 - np.take_along_axis(missed, k, axis=1), 0.0, 1.0)
+    return null, np.where(null > 0, found, 0.0)
+
+
+def _likelihood_ratios(width: int, unit: Floats, log_norm: Floats) -> Floats:
+    """``sum_s share_s cosh(s T) / prod_u cosh(s g_u)`` at T = 0, 1, ... grid units, as far as `LOG_RATIOS` go."""
+    farthest = float(((LOG_RATIOS[-1] + 2.0 + log_norm[:, 1]) / (SCALES[1] * unit)).max())
+    T = np.arange(min(width, int(farthest) + 2)) * unit[:, None]
+    ratio = np.zeros_like(T)
+    for scale, share, norm in zip(SCALES, SCALE_SHARES, log_norm.T, strict=True):
+        grown = np.exp(np.minimum(scale * T - norm[:, None], LOG_RATIOS[-1] + 4.0))
+        ratio += share / 2 * grown * (1.0 + np.exp(-2.0 * scale * T))
+    return np.asarray(np.minimum(ratio, np.exp(LOG_RATIOS[-1] + 1e-6), out=ratio))
+
+
+def _first_reaching(log_ratio: Floats) -> Ints:
+    """First k at which each ascending row reaches each of `LOG_RATIOS`: one search, the rows stacked."""
+    n, width = log_ratio.shape
+    row = 100.0 * np.arange(n)[:, None]
+    found = np.searchsorted((log_ratio + row).ravel(), (LOG_RATIOS + row - 1e-7).ravel()).reshape(n, -1)
+    return np.asarray(found - width * np.arange(n)[:, None])
+
+
+def planned_thresholds(null: Table, found: Table, log_ratio: Floats, *, trust: float = 1.0) -> Floats:
+    """Null probabilities of the posterior odds that meet the planned rate, for every share of leaning in `LEANING`.
+
+    Parameters
+    ----------
+    null, found : (m, log ratios) of `tails_at_log_ratios`.
+    log_ratio : (m,) what the choices say about a lean.
+    trust : in that, from 0 to 1.
+
+    Returns
+    -------
+    (shares, m), nondecreasing in the share.
+    """
+    most = trust * MOST_FROM_CHOICES * len(log_ratio) / (len(log_ratio) + _TEAM)
+    said = np.clip(log_ratio, -most, most)
+    null, found = _reachable(null, found)
+    planned = np.stack([_plan(null, found, said + np.log(share / (1 - share))) for share in LEANING])
+    return np.maximum.accumulate(planned, axis=0)
+
+
+def _reachable(null: Table, found: Table) -> tuple[Table, Table]:
+    """Thresholds at most `QUARTER`; where answers are too few for that, the smallest that they reach."""
+    n_possible = (null > 0).sum(axis=1, keepdims=True)
+    first = np.minimum((null > QUARTER).sum(axis=1, keepdims=True), np.maximum(n_possible - 1, 0))
+    level = np.maximum(np.arange(null.shape[1]), first)
+    return np.take_along_axis(null, level, axis=1), np.take_along_axis(found, level, axis=1)
+
+
+def leaning_shares(p_value: Floats, above_half: Floats) -> Floats:
+    """How many lean, as each annotator's weight may know it: from who *else* has a p-value above one half.
+
+    Storey's (2002) estimate with the own p-value left out, drawn towards what is believed before looking. It falls
+    whenever somebody's p-value rises above one half: the proof of the list asks for both.
+
+    Parameters
+    ----------
+    p_value : (m,)
+    above_half : (m,) null probabilities of p-values above one half.
+    """
+    m = len(p_value)
+    honest = (p_value > HALF) / above_half
+    others = honest.sum() - honest + 1 / above_half
+    share = (m - others + _PRIOR_ANNOTATORS * _PRIOR_LEANING) / (m + _PRIOR_ANNOTATORS)
+    return np.asarray(np.clip(share, LEANING[0], LEANING[-1]))
+
+
+def weights_at(planned: Floats, share: Floats | float) -> Floats:
+    """Weights of mean 1: the planned thresholds at a share of leaning (each annotator's own), and a floor."""
+    m = planned.shape[1]
+    upper = np.clip(np.searchsorted(LEANING, share), 1, len(LEANING) - 1)
+    part = (share - LEANING[upper - 1]) / (LEANING[upper] - LEANING[upper - 1])
+    j = np.arange(m)
+    t = (1 - part) * planned[upper - 1, j] + part * planned[upper, j] + FLOOR * planned[0].mean()
+    return np.asarray(t * m / t.sum()) if t.sum() > 0 else np.ones(m)
+
+
+def _plan(null: Table, found: Table, prior: Floats) -> Floats:
+    """Null probabilities at the posterior odds where the expected share of false flags is the planned rate."""
+    leans = 1 / (1 + np.exp(-prior))
+    low, high = float(prior.min() + LOG_RATIOS[0]), float(prior.max() + LOG_RATIOS[-1])
+    for _ in range(20):
+        middle = (low + high) / 2
+        false, true = (1 - leans) @ _at(null, prior, middle), leans @ _at(found, prior, middle)
+        low, high = (low, middle) if false <= PLANNED_RATE * (false + true) else (middle, high)
+    return _at(null, prior, high)
+
+
+def _at(table: Table, prior: Floats, odds: float) -> Floats:
+    step: Ints = np.ceil((odds - prior - LOG_RATIOS[0]) / (LOG_RATIOS[1] - LOG_RATIOS[0]) - 1e-9).astype(np.int64)
+    inside = np.clip(step, 0, len(LOG_RATIOS) - 1)
+    return np.where(step < len(LOG_RATIOS), table[np.arange(len(prior)), inside], 0.0).astype(np.float64)

@@ -1,0 +1,81 @@
+"""What testing all annotators returns, whichever way they were tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fdr_core.randomisation.convolution import SMALLEST_P, SignSums
+from fdr_core.randomisation.plan import LOG_RATIOS, SCALES, log_cosh, tails_at_log_ratios
+from fdr_core.selection import HALF
+from fdr_core.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Tests:
+    """One test per judged annotator.
+
+    Attributes
+    ----------
+    p_value : (m,) two-sided; 1 where the bias is below the limit of interest.
+    weight : (m,) of mean 1.
+    side : (m,) 1 where the statistic speaks for the left side, -1 for the right, 0 for neither.
+    kind : how annotators were tested.
+    uses_storey : whether the list may estimate how many are honest.
+    plain_p_value : (m,) before the limit on the bias was applied.
+    above_half : (m,) null probability of a plain p-value above one half.
+    converged : whether every fit behind the weights settled.
+    notes : what a reader should know.
+    """
+
+    p_value: Floats
+    weight: Floats
+    side: Ints
+    kind: str
+    uses_storey: bool
+    plain_p_value: Floats
+    above_half: Floats
+    converged: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What one way of testing finds, before the limit on the bias."""
+
+    p_value: Floats
+    above_half: Floats
+    weight: Floats
+    side: Ints
+    converged: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SignTests:
+    """Exact tests of sums of fair signs, and what the plan needs to know of them."""
+
+    p_value: Floats
+    above_half: Floats
+    side: Ints
+    null: NDArray[np.float32]
+    found: NDArray[np.float32]
+
+
+def sign_tests(sums: SignSums) -> SignTests:
+    """Compute p-values and planning tables in one pass over the distributions."""
+    n, total = len(sums.unit), sums.total
+    p_value, above_half = np.ones(n), np.ones(n)
+    null, found = np.zeros((n, len(LOG_RATIOS)), dtype=np.float32), np.zeros((n, len(LOG_RATIOS)), dtype=np.float32)
+    size = sums.units * sums.unit[sums.owner]
+    norms = [np.bincount(sums.owner, log_cosh(scale * size), n).astype(np.float64) for scale in SCALES]
+    log_norm = np.stack(norms, axis=1)
+    for block in sums.blocks():
+        members, tails = block.members, block.tails()
+        rows = np.arange(len(members))
+        p_value[members] = tails[rows, np.abs(total[members])]
+        above_half[members] = 1.0 - tails[rows, (tails > HALF).sum(axis=1)]
+        null[members], found[members] = tails_at_log_ratios(block, tails, sums.unit[members], log_norm[members])
+    return SignTests(np.clip(p_value, SMALLEST_P, 1.0), above_half, np.sign(total), null, found)

@@ -1,0 +1,53 @@
+"""The answers of the judged by unit: what one coin decided for one annotator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fdr_core.answers import Answers, rows_of
+from fdr_core.randomisation.convolution import group_starts
+from fdr_core.types import Floats, Ints, Mask
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows of the judged, ordered by annotator and coin.
+
+    Attributes
+    ----------
+    rows : positions in the whole table.
+    position : (rows,) which of the judged each row belongs to, ascending.
+    starts : first row of every unit.
+    share : (rows,) weight of the row within its unit; sums to 1 per unit, as a unit is one observation.
+    """
+
+    rows: Ints
+    position: Ints
+    starts: Ints
+    share: Floats
+
+    @classmethod
+    def of(cls, answers: Answers, judged: Ints, n_annotators: int) -> UnitRows:
+        """Take the rows of the judged out of a table."""
+        rows, position = rows_of(answers, judged, n_annotators)
+        order = np.lexsort((answers.coin[rows], position))
+        return cls._ordered(answers, rows[order], position[order])
+
+    @classmethod
+    def _ordered(cls, answers: Answers, rows: Ints, position: Ints) -> UnitRows:
+        starts = group_starts(position, answers.coin[rows])
+        weight = answers.weight[rows]
+        total = np.add.reduceat(weight, starts) if len(starts) else np.zeros(0)
+        sizes = np.diff(np.append(starts, len(rows)))
+        return cls(rows, position, starts, weight / np.repeat(total, sizes))
+
+    def only(self, answers: Answers, is_wanted: Mask) -> UnitRows:
+        """Keep the units of the wanted rows of the table."""
+        kept = is_wanted[self.rows]
+        return self._ordered(answers, self.rows[kept], self.position[kept])
+
+    def sums(self, value: Floats) -> Floats:
+        """Sums of a figure per row over every unit."""
+        return np.add.reduceat(value, self.starts) if len(self.starts) else np.zeros(0)

@@ -1,0 +1,8 @@
+"""Names for the arrays that all of the core passes around."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
