@@ -1,7 +1,5 @@
 """The composition root: settings and store in, a guarded Flask app out."""
 
-import importlib
-import importlib.util
 import logging
 import re
 import secrets
@@ -10,22 +8,28 @@ from datetime import timedelta
 from functools import partial
 
 from flask import Flask, g, request
+from flask.json.provider import DefaultJSONProvider
 from werkzeug.wrappers import Response
 
-from backend import ingest
-from backend.combine import Combiner
+from backend.errors import StoreError
+from backend.ingest.events import handle_events
+from backend.ingest.group_commit import GroupCommit
 from backend.logs import request_id
 from backend.settings import Settings
 from backend.store import Store, open_store
-from backend.web import api_v1, auth, errors, metrics, ml_api
+from backend.web import api_v1, auth, dashboard, downloads, errors, metrics, ml_api
 from backend.web.context import KEY, Services
+from backend.web.readiness import Readiness
 from backend.web.refusals import Refusals
+from backend.web.session_key import session_key
 
 __all__ = ["create_app"]
 
 logger = logging.getLogger("backend.requests")
-# Pages made of these modules exist only where the dashboard is installed.
-PAGES = ("backend.web.dashboard", "backend.web.downloads")
+#: Called all the time, and not worth a log line each.
+PROBES = frozenset({"/health", "/ready"})
+#: Somebody waits for every answer, Label Studio for one second only: a locked database is reported soon.
+PATIENCE_SECONDS = 1.0
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -40,9 +44,9 @@ HEADERS = {
 
 def create_app(settings: Settings, store: Store | None = None) -> Flask:
     """Put the service together; without a store the configured database is opened and brought up to date."""
-    store = store if store is not None else open_store(settings)
+    store = store if store is not None else open_store(settings, patience=PATIENCE_SECONDS)
     app = Flask("backend.web", static_folder=None)
-    app.secret_key = settings.secret_key or store.shared_secret("session")
+    app.secret_key = session_key(settings, store)
     app.config.update(
         MAX_CONTENT_LENGTH=int(settings.max_body_mb * 1_000_000),
         MAX_FORM_MEMORY_SIZE=1_000_000,
@@ -52,17 +56,17 @@ def create_app(settings: Settings, store: Store | None = None) -> Flask:
         SESSION_COOKIE_SECURE=settings.public_url.startswith("https://"),
         PERMANENT_SESSION_LIFETIME=timedelta(hours=12),
     )
-    app.json.sort_keys = False  # type: ignore[attr-defined]
-    events = Combiner(partial(ingest.handle_events, store, settings))
-    app.extensions[KEY] = Services(settings, store, events, Refusals())
+    if isinstance(app.json, DefaultJSONProvider):
+        app.json.sort_keys = False
+    events = GroupCommit(partial(handle_events, store, settings), fatal=(StoreError,))
+    app.extensions[KEY] = Services(settings, store, events, Refusals(), Readiness(store))
     app.before_request(_begin)
     metrics.init_app(app, store)
     auth.init_app(app)
     errors.init_app(app)
     app.register_blueprint(ml_api.bp)
-    for name in PAGES:
-        if importlib.util.find_spec(name) is not None:
-            importlib.import_module(name).init_app(app)
+    dashboard.init_app(app)
+    downloads.init_app(app)
     app.register_blueprint(api_v1.bp)
     app.after_request(_end)
     return app
@@ -82,7 +86,7 @@ def _end(response: Response) -> Response:
         response.headers.setdefault(name, value)
     if request.endpoint != "dashboard.static":
         response.headers.setdefault("Cache-Control", "no-store")
-    if request.path != "/health":
+    if request.path not in PROBES:
         spent = (time.perf_counter() - g.get("evenhand_begun", time.perf_counter())) * 1000.0
         fields = {
             "method": request.method,

@@ -2,12 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any, Literal, get_args
 
-Status = Literal["answer", "skip", "empty", "draft", "prediction", "unreadable", "erased"]
+Status = Literal["answer", "skip", "empty", "draft", "prediction", "judge", "unreadable", "erased"]
 Kind = Literal["comparison", "alerts", "demo"]
 RunStatus = Literal["queued", "running", "done", "failed"]
-Verdict = Literal["confirm", "dismiss", "watch"]
+Choice = Literal["confirm", "dismiss", "watch"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+#: What an account may do: Label Studio's calls; also read; also decide and run; also change settings.
+Role = Literal["protocol", "reader", "reviewer", "owner"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+def choice_of(value: object) -> Choice | None:
+    """The decision a reviewer chose; None if it was not one of those offered."""
+    return next((choice for choice in CHOICES if choice == value), None)
+
+
+class Trigger(StrEnum):
+    """What asked for a run, as stored."""
+
+    MANUAL = "manual"
+    SCHEDULE = "schedule"
+    TRAINING = "start_training"
+    WARNING = "warning"
+    CONNECT = "connect"
+    ERASURE = "erasure"
+    DEMO = "demo"
 
 
 @dataclass(frozen=True)
@@ -138,27 +160,6 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """All judged answers of a project as parallel columns, consistent at sequence number `seq`."""
-
-    seq: int
-    annotation_id: list[int]
-    annotator: list[str]
-    left: list[str]
-    right: list[str]
-    outcome: list[float]
-    coin: list[str]
-    task: list[int | None]
-    stratum: list[str | None]
-    time: list[float]
-    lead_time: list[float | None]
-
-    def __len__(self) -> int:
-        """Return the number of answers."""
-        return len(self.annotation_id)
-
-
-@dataclass(frozen=True)
 class Annotator:
     """A person or judge of one project."""
 
@@ -194,6 +195,11 @@ class Run:
     model_version: str | None
     data_hash: str | None
 
+    @property
+    def consensus(self) -> str:
+        """How the run's item scores were fitted; older runs know only least squares."""
+        return str(((self.summary or {}).get("parameters") or {}).get("consensus", "least squares"))
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -213,6 +219,7 @@ class RunResult:
     order_changes: list[Mapping[str, Any]] = field(default_factory=list)
     path: Mapping[str, Any] | None = None
     flags: list[Mapping[str, Any]] | None = None
+    spending: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -241,7 +248,7 @@ class Decision:
     number: int
     project_id: int
     annotator_id: str
-    decision: Verdict | Literal["erase"]
+    decision: Choice | Literal["erase", "withdraw"]
     comment: str
     author: str
     source: str
@@ -272,7 +279,7 @@ class Review:
 
     project_id: int
     annotator_id: str
-    decision: Verdict
+    decision: Choice
     comment: str
     author: str
     source_key: str
@@ -311,8 +318,8 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class LiveEvidence:
-    """The e-process of one annotator between runs."""
+class StoredEvidence:
+    """The e-process of one annotator, as the store keeps it between runs."""
 
     annotator_id: str
     state: Mapping[str, Any]
@@ -320,3 +327,13 @@ class LiveEvidence:
     sup_log_e: float
     answers: int
     warned_at: float | None
+
+
+@dataclass(frozen=True)
+class Account:
+    """Somebody who may log in, or Label Studio."""
+
+    name: str
+    password_hash: str
+    role: Role
+    created_at: float

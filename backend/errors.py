@@ -4,16 +4,16 @@ BackendError
 ├── SettingsError            the environment is wrong; start-up stops
 ├── RequestError             the caller sent something we cannot take (4xx)
 │   ├── PayloadError         400: not JSON, wrong types, missing fields
-│   ├── TooLargeError        413
 │   ├── NotFoundError        404
-│   ├── ConfigurationError   422: a project's settings do not fit its label config
+│   ├── UnusableValueError   422: what was given does not fit, such as settings and label config
 │   ├── UnauthorizedError    401
 │   ├── ForbiddenError       403
 │   ├── TooManyAttemptsError 429
+│   ├── TooLargeError        413: more entries than are taken at once
+│   ├── UnsupportedBodyError 415: a body that is not JSON
 │   └── ConflictError        409
 └── StoreError               503: the database cannot answer now
     ├── StoreBusyError       locked longer than we wait
-    ├── StoreCorruptError    its content contradicts itself
     └── LeaseLostError       another process took over this piece of work
 """
 
@@ -23,6 +23,7 @@ class BackendError(Exception):
 
     code = "internal_error"
     status = 500
+    remedy = ""  # what to do next, where the message does not say it
 
 
 class SettingsError(BackendError):
@@ -44,13 +45,6 @@ class PayloadError(RequestError):
     code = "bad_payload"
 
 
-class TooLargeError(RequestError):
-    """A body beyond the size limit."""
-
-    code = "too_large"
-    status = 413
-
-
 class NotFoundError(RequestError):
     """The thing asked for does not exist."""
 
@@ -58,8 +52,8 @@ class NotFoundError(RequestError):
     status = 404
 
 
-class ConfigurationError(RequestError):
-    """A project's settings contradict its label config or each other."""
+class UnusableValueError(RequestError):
+    """What was given is readable but does not fit: settings against their label config, a name, a file."""
 
     code = "bad_configuration"
     status = 422
@@ -86,6 +80,20 @@ class ConflictError(RequestError):
     status = 409
 
 
+class TooLargeError(RequestError):
+    """More entries in one call than are accepted."""
+
+    code = "too_large"
+    status = 413
+
+
+class UnsupportedBodyError(RequestError):
+    """A body of a kind that is not accepted."""
+
+    code = "unsupported_media_type"
+    status = 415
+
+
 class TooManyAttemptsError(RequestError):
     """Too many failed logins; try again after `retry_after` seconds."""
 
@@ -110,12 +118,6 @@ class StoreBusyError(StoreError):
 
     code = "store_busy"
     retry_after = 1.0
-
-
-class StoreCorruptError(StoreError):
-    """The database's content contradicts itself."""
-
-    code = "store_corrupt"
 
 
 class LeaseLostError(StoreError):

@@ -1,24 +1,31 @@
 """JSON as it arrives from outside: decoded safely, checked, and refused with what was expected."""
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from backend.errors import PayloadError
+from backend.errors import PayloadError, TooLargeError
 
 Json = dict[str, Any]
 MAX_ID = 2**63 - 1
+#: Values in one body: a decoded value takes up to a hundred times the bytes of its text.
+MOST_VALUES = 500_000
+#: Objects in one list of a body.
+MOST_ENTRIES = 10_000
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 def parse_json(raw: bytes) -> Any:
-    """Decode a request body; anything that is not sound JSON raises PayloadError."""
+    """Decode a request body; anything that is not sound JSON raises PayloadError, too many values TooLargeError."""
+    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MOST_VALUES:
+        raise TooLargeError(f"the body holds more than {MOST_VALUES:,} values; send fewer at a time")
     try:
         value = json.loads(raw, parse_constant=_no_constant)
     except RecursionError:
-        raise PayloadError("the body is nested too deeply; send at most a few dozen levels") from None
+        raise PayloadError("the body is nested too deeply; send at most a few dozen lists within lists") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise PayloadError(f"the body is not JSON: {error}") from None
     # PostgreSQL refuses NUL in text and neither database can encode lone surrogates; both arrive only escaped.
@@ -37,7 +44,7 @@ def clean(value: Any) -> Any:
 
 
 def parse_time(value: Any) -> float | None:
-    """Seconds since the epoch of an ISO time; None if it is none."""
+    """Seconds since the epoch of an ISO time; None if it is not one."""
     if not isinstance(value, str) or not 10 <= len(value) <= 40:
         return None
     try:
@@ -60,11 +67,18 @@ def objects(body: Mapping[str, Any], *keys: str) -> list[Json]:
         value = body.get(key)
         if value is None:
             continue
-        values = value if isinstance(value, list) else [value]
+        values = few(value, key) if isinstance(value, list) else [value]
         for index, part in enumerate(values):
             an_object(part, f"{key}[{index}]")
         return values
     return []
+
+
+def few(values: list[Any], what: str) -> list[Any]:
+    """A list that is not too long; raises TooLargeError."""
+    if len(values) > MOST_ENTRIES:
+        raise TooLargeError(f"{what} has {len(values):,} entries; at most {MOST_ENTRIES:,} are taken in one call")
+    return values
 
 
 def ids(values: Iterable[Json], what: str) -> list[int]:
@@ -79,13 +93,6 @@ def an_id(value: Any, what: str) -> int:
     return value
 
 
-def number_within(value: Any, low: float, high: float) -> float | None:
-    """A number within bounds, else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if low <= value <= high else None
-
-
 def seen(value: Any) -> str:
     """What was found, short enough for a message and without content that could be secret."""
     if value is None:
@@ -98,3 +105,18 @@ def seen(value: Any) -> str:
 def _no_constant(name: str) -> Any:
     """NaN and Infinity are not JSON."""
     raise ValueError(f"{name} is not a JSON number")
+
+
+def plain(value: Any) -> Any:
+    """Turn numpy's values into Python's, and numbers that are not finite into None."""
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(inner) for inner in value]
+    return str(value)

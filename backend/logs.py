@@ -1,4 +1,4 @@
-"""JSON logs: one object a line, with the request's id, and without secrets."""
+"""JSON logs: one object per line, with the request's id and without secrets."""
 
 import json
 import logging
@@ -20,6 +20,12 @@ _PATTERNS = (
     re.compile(r"(?i)((?:password|passwd|token|secret|api_key|apikey)['\"]?\s*[:=]\s*['\"]?)[^\s'\",}&]+"),
     re.compile(r"(://[^/\s:@]+:)[^@\s/]+(?=@)"),
 )
+# json escapes what is below a space; everything else that ends lines, hides text or turns it around is escaped here.
+_UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -43,7 +49,7 @@ class JsonFormatter(logging.Formatter):
             entry[key] = self.redact(value) if isinstance(value, str) else value
         if record.exc_info:
             entry["traceback"] = self.redact("".join(traceback.format_exception(*record.exc_info)))
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        return _UNSAFE.sub(_escaped, json.dumps(entry, ensure_ascii=False, default=str))
 
     def redact(self, text: str) -> str:
         """The text without known secrets and without what looks like one."""

@@ -9,21 +9,25 @@ from typing import Any
 
 from label_studio_ml.model import LabelStudioMLBase
 
-from backend import ingest, protocol
 from backend.errors import RequestError
-from backend.predict import predict_tasks
+from backend.ingest.events import handle_event
+from backend.label_studio import payloads
+from backend.projects.model_version import NO_VERSION
+from backend.publish.predict import predict_tasks
 from backend.settings import Settings
 from backend.store import Store, open_store
 
 
-class EvenhandModel(LabelStudioMLBase):  # type: ignore[misc]
+class EvenhandModel(LabelStudioMLBase):  # type: ignore[misc]  # the SDK has no types
     """Predicts the consensus of the latest stored run, and ingests events."""
 
     def predict(self, tasks: list[dict[str, Any]], context: Any = None, **kwargs: Any) -> list[dict[str, Any]]:
         """One prediction per task, as /predict of our own server answers."""
         settings, store = _open()
         try:
-            return predict_tasks(store, settings, None, tasks)
+            empty = {"result": [], "score": 0.0, "model_version": NO_VERSION}
+            made = predict_tasks(store, settings, None, tasks)
+            return [entry if isinstance(entry, dict) else dict(empty) for entry in made]
         finally:
             store.close()
 
@@ -36,7 +40,7 @@ class EvenhandModel(LabelStudioMLBase):  # type: ignore[misc]
             return {}
         settings, store = _open()
         try:
-            return ingest.handle_event(store, settings, protocol.read_event({**data, "action": event}))
+            return handle_event(store, settings, payloads.read_event({**data, "action": event}))
         except RequestError as error:
             return {"ok": False, "error": {"code": error.code, "message": str(error)}}
         finally:

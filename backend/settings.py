@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from backend.domain import ROLES, Role
 from backend.errors import SettingsError
+
+#: The header in which annotation events carry the webhook secret.
+SECRET_HEADER = "X-Evenhand-Secret"  # noqa: S105 - the header's name
+#: The header of `evenhand doctor`: an event that carries it is checked and answered, and nothing is done.
+PROBE_HEADER = "X-Evenhand-Probe"
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,17 @@ TABLE: tuple[Setting, ...] = (
         "Personal access token or legacy token of a Label Studio user who may read and publish.",
         secret=True,
     ),
-    Setting("BASIC_AUTH_USER", "", "User name Label Studio sends with each call, and the first dashboard account."),
+    Setting("BASIC_AUTH_USER", "", "User name Label Studio sends with each call."),
     Setting("BASIC_AUTH_PASS", "", "Password of BASIC_AUTH_USER.", secret=True),
+    Setting(
+        "BASIC_AUTH_ROLE",
+        "protocol",
+        "What BASIC_AUTH_USER may do: protocol (Label Studio's calls only), reader, reviewer or owner.",
+    ),
     Setting(
         "EVENHAND_WEBHOOK_SECRET",
         "",
-        "Value of the header X-Evenhand-Secret that annotation events carry; `evenhand connect` installs it.",
+        f"Value of the header {SECRET_HEADER} that annotation events carry; `evenhand connect` installs it.",
         secret=True,
     ),
     Setting("LABEL_STUDIO_PUBLIC_URL", "", "Address of Label Studio as people reach it; empty: LABEL_STUDIO_URL."),
@@ -48,14 +59,19 @@ TABLE: tuple[Setting, ...] = (
         "",
         "Address at which Label Studio reaches this service, where it differs from EVENHAND_PUBLIC_URL.",
     ),
-    Setting("EVENHAND_ALERT_WEBHOOK_URL", "", "Where alerts are posted (Slack-compatible JSON); empty: nowhere."),
+    Setting(
+        "EVENHAND_ALERT_WEBHOOK_URL",
+        "",
+        "Where alerts are posted (Slack-compatible JSON); empty: nowhere.",
+        secret=True,
+    ),
     Setting(
         "EVENHAND_ALERT_WEBHOOK_SECRET", "", "Key of the signature in the header X-Evenhand-Signature.", secret=True
     ),
     Setting(
         "EVENHAND_SECRET_KEY",
         "",
-        "Key that signs dashboard sessions; empty: made once and kept in the database.",
+        "Key that signs dashboard sessions; empty: made once, kept in a file beside SQLite, else in the database.",
         secret=True,
     ),
     Setting(
@@ -70,7 +86,11 @@ TABLE: tuple[Setting, ...] = (
     Setting("THREADS", "8", "Threads per web process."),
     Setting("HOST", "127.0.0.1", "Address to listen on; beyond loopback only with credentials."),
     Setting("PORT", "9090", "Port to listen on."),
-    Setting("EVENHAND_RECONCILE_MINUTES", "15", "Minutes between pulls that heal what events lost; 0: never."),
+    Setting(
+        "EVENHAND_RECONCILE_MINUTES",
+        "15",
+        "Minutes between pulls that heal what events lost; 0: only at start and when Label Studio comes back.",
+    ),
     Setting(
         "EVENHAND_MAX_WAITING",
         "64",
@@ -90,11 +110,12 @@ class Settings:
     label_studio_api_key: str = field(default="", repr=False)
     basic_auth_user: str = ""
     basic_auth_pass: str = field(default="", repr=False)
+    basic_auth_role: Role = "protocol"
     webhook_secret: str = field(default="", repr=False)
     label_studio_public_url: str = ""
     public_url: str = ""
     backend_url: str = ""
-    alert_webhook_url: str = ""
+    alert_webhook_url: str = field(default="", repr=False)
     alert_webhook_secret: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
     database_url: str = field(default="sqlite:///data/evenhand.db", repr=False)
@@ -121,6 +142,7 @@ class Settings:
             label_studio_api_key=value["LABEL_STUDIO_API_KEY"],
             basic_auth_user=value["BASIC_AUTH_USER"],
             basic_auth_pass=value["BASIC_AUTH_PASS"],
+            basic_auth_role=_role(value["BASIC_AUTH_ROLE"]),
             webhook_secret=value["EVENHAND_WEBHOOK_SECRET"],
             label_studio_public_url=_url("LABEL_STUDIO_PUBLIC_URL", value) or _url("LABEL_STUDIO_URL", value),
             public_url=_url("EVENHAND_PUBLIC_URL", value),
@@ -152,6 +174,7 @@ class Settings:
             self.label_studio_api_key,
             self.basic_auth_pass,
             self.webhook_secret,
+            self.alert_webhook_url,
             self.alert_webhook_secret,
             self.secret_key,
             password,
@@ -194,7 +217,9 @@ def _url(name: str, value: Mapping[str, str]) -> str:
     except ValueError:
         valid = False
     if not valid or parts.username or parts.password:
-        raise SettingsError(f"{name} is {text!r}; expected http://host[:port] or https://…, without user or password")
+        is_secret = any(setting.secret for setting in TABLE if setting.name == name)
+        shown = "no address" if is_secret else repr(text)
+        raise SettingsError(f"{name} is {shown}; expected http://host[:port] or https://…, without user or password")
     return text
 
 
@@ -217,6 +242,14 @@ def _log_level(text: str) -> str:
     if text.upper() not in LOG_LEVELS:
         raise SettingsError(f"LOG_LEVEL is {text!r}; expected one of {', '.join(LOG_LEVELS)}")
     return text.upper()
+
+
+def _role(text: str) -> Role:
+    """A role by its name."""
+    found = next((role for role in ROLES if role == text.lower()), None)
+    if found is None:
+        raise SettingsError(f"BASIC_AUTH_ROLE is {text!r}; expected one of {', '.join(ROLES)}")
+    return found
 
 
 def _number(name: str, value: Mapping[str, str], low: float, high: float) -> float:

@@ -1,4 +1,4 @@
-"""Text of others on a terminal: shown, never obeyed."""
+"""Other people's text on a terminal: shown, never obeyed."""
 
 import re
 

@@ -2,62 +2,45 @@
 
 import functools
 import json
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+import math
+from collections.abc import Callable
 from typing import Any
 
 import click
+
+from fdr_core.options import BY_NAME
+from fdr_core.options import Option as DetectOption
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
 
-def _choice(name: str, *values: str, text: str) -> Option:
-    """Make an option of one of some words, the first by default."""
-    return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=text)
+def _option(option: DetectOption) -> Option:
+    """The command-line form of an option of `detect`."""
+    name = f"--{option.name.replace('_', '-')}"
+    shows = option.default is not None
+    return click.option(name, type=_type(option), default=option.default, show_default=shows, help=option.words)
 
 
-def _count(name: str, default: int, *, least: int, text: str) -> Option:
-    """Make an option of a whole number."""
-    return click.option(name, type=click.IntRange(min=least), default=default, show_default=True, help=text)
+def _type(option: DetectOption) -> click.ParamType[Any]:
+    """What click checks before anything is read."""
+    if option.choices:
+        return click.Choice(tuple(option.choices))
+    if option.is_whole:
+        return click.IntRange(int(option.low), None if math.isinf(option.high) else int(option.high))
+    is_open = option.excludes_bounds
+    return click.FloatRange(option.low, option.high, min_open=is_open, max_open=is_open)
 
 
-def _share(name: str, default: float, *, text: str) -> Option:
-    """Make an option of a number; its range is checked where it is used."""
-    return click.option(name, type=float, default=default, show_default=True, help=text)
-
-
-_DETECTION: Mapping[str, Option] = MappingProxyType(
-    {
-        "q": _share("--q", 0.1, text="Target share of false flags."),
-        "method": _choice("--method", "auto", "flip", "paper", text="Construction; auto lets the audit decide."),
-        "path": _choice("--path", "lbi", "iss", "lasso", "marginal", text="Regularisation path."),
-        "cut": _choice("--cut", "knockoff+", "knockoff", text="Threshold: FDR, or modified FDR."),
-        "copies": click.option("--copies", type=click.IntRange(min=1), help="Knockoff copies per annotator."),
-        "draws": _count("--draws", 21, least=1, text="Independent draws."),
-        "seed": _count("--seed", 0, least=0, text="Seed of all draws."),
-        "sides": _choice(
-            "--sides", "audit", "random", "not random", text="Test whether sides were random, or state it."
-        ),
-        "min_bias": _share("--min-bias", 0.1, text="Smallest lean worth a flag."),
-        "aggregate": _choice("--aggregate", "majority", "evalues", text="How draws are combined."),
-        "statistic": _choice(
-            "--statistic",
-            "auto",
-            "likelihood",
-            "path",
-            text="What orders annotators and copies; auto: likelihood for the majority of draws.",
-        ),
-    }
-)
 _FIELDS = ("control", "item_left", "item_right", "coin", "stratum", "outcomes")
 
 
 def detection_options(*names: str) -> Option:
-    """Add the named options of `detect` and hand them over as one argument `detection`."""
+    """Add the named options of `detect`, all of them by default, and hand them over as one argument `detection`."""
+    chosen = names or tuple(BY_NAME)
 
     def add(command: Command) -> Command:
-        return _with(tuple(_DETECTION[name] for name in names), _gathering(command, "detection", names))
+        return _with(tuple(_option(BY_NAME[name]) for name in chosen), _gathering(command, "detection", chosen))
 
     return add
 

@@ -1,25 +1,25 @@
 """`evenhand analyze`: judge answers, of a file or of an archive, and write the report."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from backend.commands._failures import BadInput, exits_2_on_bad_input, with_parent
+from backend.commands._formats import format_options
 from backend.commands._options import data_options, detection_options
-from backend.engines import ENGINES, Summed, name_of, sum_project, sum_sources
+from backend.commands._progress import progress_bar
+from backend.commands._summary import print_summary, terminal_console
 from backend.errors import BackendError
-from backend.offline import BadInput, exits_2_on_bad_input, progress_bar
+from backend.offline.archives import ENGINES, Summed, name_of, sum_project, sum_sources
 from backend.report import pseudonymised, render, report_of_data, write_report
 from backend.settings import Settings
-from backend.terminal import printable
 from fdr_core import detect
+from fdr_core.inputs.formats import POOLED, POOLED_NOTE
 
-MOST_ROWS = 15
 FLAGS_FOUND = 1
 
 
@@ -30,14 +30,14 @@ FLAGS_FOUND = 1
 )
 @click.option("--json", "as_json", is_flag=True, help="Print report.json; write files only with --out.")
 @click.option("--pseudonymise", is_flag=True, help="Number the annotators instead of naming them.")
+@click.option("--title", help="Title of the report [the data's name].")
 @click.option("--fail-on-flags", is_flag=True, help="Exit with 1 if anybody is flagged.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What sums the answers.")
 @click.option("--master", help="Spark: address of the cluster [local[*]].")
 @click.option("--project", type=int, help="PostgreSQL: number of the service's project.")
-@detection_options(
-    "q", "method", "path", "cut", "copies", "draws", "seed", "sides", "min_bias", "aggregate", "statistic"
-)
+@detection_options()
 @data_options
+@format_options
 @click.pass_context
 @exits_2_on_bad_input
 def analyze(
@@ -46,31 +46,36 @@ def analyze(
     out: Path | None,
     as_json: bool,
     pseudonymise: bool,
+    title: str | None,
     fail_on_flags: bool,
     engine: str,
     master: str | None,
     project: int | None,
     fields: dict[str, Any],
     detection: dict[str, Any],
+    reading: dict[str, Any],
 ) -> None:
     """
     Find who clicks a side instead of judging in DATA.
 
-    DATA is a CSV or Parquet file (annotator, left, right and choice or outcome; or crowd-kit's worker, left, right,
-    label), or a Label Studio export (JSON or JSON-MIN). Folders, glob patterns, several files and files larger than
+    DATA is a file (CSV, Parquet, JSON or JSON lines, also gzipped; - is standard input) with the columns annotator,
+    left, right and choice or outcome, a Label Studio export, or one of the formats that `evenhand doctor DATA` names;
+    --map names the columns of any other table. Folders, glob patterns, several files and files larger than
     memory are summed by DuckDB (pip install 'evenhand[engines]'), or with --engine spark by a cluster
     (pip install 'evenhand[spark]'). --engine postgres --project N takes a project of the service at DATABASE_URL
     instead of DATA. Exit code: 0 done, 1 flags found with --fail-on-flags, 2 bad input.
     """
     _refuse_contradictions(data, engine, master, project)
-    summed = _sum(data, engine=engine, master=master, project=project, fields=fields)
-    report = judge(summed, detection)
+    summed = _sum(data, engine=engine, master=master, project=project, fields=fields, reading=reading)
+    if summed.statistics.annotators.tolist() == [POOLED]:
+        click.echo(POOLED_NOTE, err=True)
+    report = judge(summed, detection, title=title)
     if pseudonymise:
         report = pseudonymised(report)
     if as_json:
         click.echo(render(report, "report.json"), nl=False)
     else:
-        print_summary(report, Console())
+        print_summary(report, terminal_console())
     folder = out if out is not None or as_json else Path(f"{_stem(data, project)}-report")
     if folder is not None:
         _write(report, folder, is_quiet=as_json)
@@ -78,11 +83,12 @@ def analyze(
         context.exit(FLAGS_FOUND)
 
 
-def judge(summed: Summed, detection: Mapping[str, Any]) -> dict[str, Any]:
+def judge(summed: Summed, detection: Mapping[str, Any], *, title: str | None = None) -> dict[str, Any]:
     """Judge the sums and report."""
     with progress_bar("drawing") as progress:
-        found = detect(summed.statistics, **detection, progress=progress)
-    return report_of_data(summed.with_times(found), summed.data)
+        found = detect(summed.statistics, **detection, progress=progress, clock=time.monotonic)
+    today = time.time() // 86_400 * 86_400
+    return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today)
 
 
 def _refuse_contradictions(data: tuple[str, ...], engine: str, master: str | None, project: int | None) -> None:
@@ -97,11 +103,17 @@ def _refuse_contradictions(data: tuple[str, ...], engine: str, master: str | Non
 
 
 def _sum(
-    data: tuple[str, ...], *, engine: str, master: str | None, project: int | None, fields: Mapping[str, Any]
+    data: tuple[str, ...],
+    *,
+    engine: str,
+    master: str | None,
+    project: int | None,
+    fields: Mapping[str, Any],
+    reading: Mapping[str, Any],
 ) -> Summed:
     """Sum the answers of files, or of a project of the service."""
     if project is None:
-        return sum_sources(data, engine=engine, master=master, fields=fields)
+        return sum_sources(data, engine=engine, master=master, fields=fields, reading=reading)
     try:
         return sum_project(Settings.from_env(os.environ), project)
     except BackendError as error:
@@ -113,51 +125,13 @@ def _stem(data: tuple[str, ...], project: int | None) -> str:
     return (
         f"project-{project}"
         if project is not None
-        else Path(name_of(data[:1])).stem.replace("*", "").strip(".") or "data"
+        else Path(name_of(data[:1])).stem.replace("*", "").strip(".-") or "data"
     )
 
 
-def print_summary(report: Mapping[str, Any], console: Console) -> None:
-    """Print the audit, the first rows of the table, and what the flags promise; all texts literally."""
-    data, annotators = report["data"], report["annotators"]
-    n_flagged = sum(row["flagged"] for row in annotators)
-    counts = f"{data['answers']:,} answers, {data['annotators']:,} annotators, {data['items']:,} items"
-    console.print(Text(f"{counts}: {n_flagged} flagged"))
-    for sentence in (*report["audit"]["reasons"], *report["audit"]["remedies"]):
-        console.print(Text(f"- {sentence}"))
-    console.print(_table(annotators[: max(MOST_ROWS, n_flagged)]))
-    if len(annotators) > max(MOST_ROWS, n_flagged):
-        console.print(Text(f"and {len(annotators) - max(MOST_ROWS, n_flagged):,} more in the report"))
-    console.print(Text(f"{report['guarantee']['kind']}: {report['guarantee']['sentence']}"))
-
-
-def _table(rows: list[dict[str, Any]]) -> Table:
-    """Lay out the annotators, worst first."""
-    headings = ("annotator", "answers", "l/r/tie", "lean (95 %)", "draws", "finding")
-    table = Table(*headings, box=None, pad_edge=False, padding=(0, 1))
-    table.columns[0].min_width = 9
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    for column in table.columns[1:-1]:
-        column.justify = "right"
-    table.columns[0].overflow = "ellipsis"
-    for row in rows:
-        clicks = f"{row['left']}/{row['right']}/{row['ties']}"
-        lean = f"{_number(row['bias'])} ({_number(row['bias_low'])} to {_number(row['bias_high'])})"
-        share = f"{100 * row['draw_share']:.0f} %"
-        table.add_row(
-            Text(printable(str(row["annotator"]))), str(row["comparisons"]), clicks, lean, share, row["verdict"]
-        )
-    return table
-
-
-def _number(value: float | None) -> str:
-    """Write a lean with its sign, a dash where there is none."""
-    return "–" if value is None else f"{value:+.2f}"
-
-
 def _write(report: Mapping[str, Any], folder: Path, *, is_quiet: bool) -> None:
-    """Write the report's files and say where they are."""
-    for path in write_report(report, folder):
-        if not is_quiet:
-            click.echo(str(path))
+    """Write the report's files, and say which one to open."""
+    written = write_report(report, with_parent(folder))
+    if not is_quiet:
+        click.echo(f"Written: {', '.join(path.name for path in written[1:])}")
+        click.echo(f"Open {written[0]}")

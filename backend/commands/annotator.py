@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from backend.commands._label_studio import open_service, says_what_is_wrong
-from backend.database import to_json
-from backend.files import write_private
-from backend.privacy import ErasureReport, erase_person, export_person, find_person
+from backend.commands._failures import says_what_is_wrong
+from backend.commands._service import open_service
+from backend.private_files import write_private
+from backend.projects.privacy import ErasureReport, erase_person, export_person, find_person
+from backend.store.engine import to_json
 from backend.terminal import printable
 
 
@@ -72,10 +73,10 @@ def erase(person: str, yes: bool, url: str | None) -> None:
 @click.option("--label-studio", "url", metavar="URL", help="Which Label Studio; by default the configured one.")
 @says_what_is_wrong
 def readmit(person: str, url: str | None) -> None:
-    """Let answers of the erased user ID in again; the next pull brings what Label Studio still holds."""
+    """Let the erased user ID's answers in again; the next pull brings what Label Studio still holds."""
     with open_service() as service:
         place = url if url is not None else service.settings.label_studio_url
-        if not service.store.readmit_person(place, person):
+        if not service.store.people.readmit(place, person):
             raise click.ClickException(f"nobody with the user id {person!r} was erased at {place or 'no address'!r}")
     click.echo(f"Answers of user {person} are taken in again from the next pull on.")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from backend.backup import write_backup
-from backend.commands._label_studio import says_what_is_wrong
-from backend.database import open_engine
-from backend.errors import ConfigurationError
-from backend.files import write_private
+from backend.commands._failures import says_what_is_wrong
+from backend.errors import UnusableValueError
+from backend.private_files import write_private
 from backend.settings import Settings
+from backend.store.backup import write_backup
+from backend.store.engine import open_engine
 
 
 @click.command("backup")
@@ -25,7 +25,7 @@ def backup(file: Path, force: bool) -> None:
     sessions: keep it as safe as the database.
     """
     if file.exists() and not force:
-        raise ConfigurationError(f"{file} exists; choose another name, or add --force to overwrite it")
+        raise UnusableValueError(f"{file} exists; choose another name, or add --force to overwrite it")
     settings = Settings.from_env(os.environ)
     started = time.monotonic()
     engine = open_engine(settings.database_url, pool_size=1)

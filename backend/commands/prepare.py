@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-from backend import prepare as tasks
-from backend.offline import exits_2_on_bad_input
+from backend.commands._failures import exits_2_on_bad_input
+from backend.offline import prepare as tasks
 
 
 @click.command("prepare")

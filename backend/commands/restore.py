@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from backend.backup import read_manifest
-from backend.commands._label_studio import says_what_is_wrong
-from backend.restore import restore as put_back
+from backend.commands._failures import says_what_is_wrong
 from backend.settings import Settings
+from backend.store.backup import read_manifest
+from backend.store.restore import restore as put_back
 
 
 @click.command("restore")
@@ -35,4 +35,7 @@ def restore(file: Path, replace: bool, check: bool) -> None:
     for note in notes:
         click.secho(f"Note: {note}", fg="yellow")
     if not check:
-        click.echo("Start the service; the next pull brings in what happened since. People erased since: erase again.")
+        click.echo(
+            "Start the service; the next pull brings in what happened since. "
+            "Whoever was erased since the backup has to be erased again."
+        )

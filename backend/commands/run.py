@@ -5,7 +5,9 @@ import time
 
 import click
 
-from backend.commands._label_studio import says_what_is_wrong
+from backend.commands._failures import says_what_is_wrong
+from backend.domain import Trigger
+from backend.projects.find import project_named
 from backend.settings import Settings
 from backend.store import Store, open_store
 
@@ -18,10 +20,12 @@ POLL_SECONDS = 0.25
 @click.option("--timeout", type=click.FloatRange(min=0), default=600.0, show_default=True, help="Seconds to wait.")
 @says_what_is_wrong
 def run(project: int, wait: bool, timeout: float) -> None:
-    """Ask the worker for a run of PROJECT (the id that `evenhand status` shows)."""
-    store = open_store(Settings.from_env(os.environ))
+    """Ask the worker for a run of PROJECT (its id in Label Studio)."""
+    settings = Settings.from_env(os.environ)
+    store = open_store(settings)
     try:
-        made = store.request_run(project, "manual", os.environ.get("USER") or "command line")
+        found = project_named(store, settings.label_studio_url, project)
+        made = store.runs.request(found.id, Trigger.MANUAL, os.environ.get("USER") or "command line")
         click.echo(f"Run {made.id} of project {project} is {made.status}.")
         if wait:
             _wait(store, made.id, timeout)
@@ -33,7 +37,7 @@ def _wait(store: Store, run_id: int, timeout: float) -> None:
     """Show progress until the run has ended."""
     deadline, shown = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
-        current = store.get_run(run_id)
+        current = store.runs.get(run_id)
         if current.status == "done":
             click.echo(f"Run {run_id} is done: {current.guarantee}")
             return

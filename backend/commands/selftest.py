@@ -9,10 +9,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from backend.commands._failures import exits_2_on_bad_input
 from backend.commands._options import data_options, detection_options
-from backend.offline import exits_2_on_bad_input, load_comparisons, progress_bar
-from backend.selftest import Score, methods
-from backend.selftest import selftest as run_selftest
+from backend.commands._progress import progress_bar
+from backend.offline.files import load_comparisons
+from backend.offline.selftest import Score, methods
+from backend.offline.selftest import selftest as run_selftest
 
 
 @click.command("selftest")

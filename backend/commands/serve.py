@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import click
 
-from backend.commands._label_studio import says_what_is_wrong
+from backend.commands._failures import says_what_is_wrong
 from backend.logs import configure_logging
-from backend.serve import refuse_open_doors, stop_on_signals
-from backend.serve import serve as supervise
+from backend.server.supervisor import refuse_open_doors, refuse_taken_port, stop_on_signals
+from backend.server.supervisor import serve as supervise
 from backend.settings import Settings
 from backend.store import open_store
 
@@ -22,6 +22,7 @@ def serve(host: str | None, port: int | None, no_worker: bool) -> None:
     """Run the service: the web server and the worker, until Ctrl-C or SIGTERM."""
     settings = Settings.from_env(os.environ)
     settings = replace(settings, host=host or settings.host, port=port or settings.port)
+    refuse_taken_port(settings)
     configure_logging(settings.log_level, settings.secrets())
     store = open_store(settings)
     try:

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from backend.commands._label_studio import says_what_is_wrong
+from backend.commands._failures import says_what_is_wrong
 from backend.settings import TABLE, Settings, lookup
 
 

@@ -6,7 +6,7 @@ import click
 import numpy as np
 import pandas as pd
 
-from backend.offline import exits_2_on_bad_input
+from backend.commands._failures import exits_2_on_bad_input, with_parent
 from fdr_core.simulate import SCENARIOS, Simulated, small_team
 
 _TEAM = "team"
@@ -28,13 +28,13 @@ def simulate(
     out: Path, scenario: str, annotators: int, biased: int, answers: int, items: int, bias: float, seed: int
 ) -> None:
     """Write answers of a simulated crowd to OUT (CSV, or Parquet by its name) and the truth to OUT's .truth.csv."""
+    with_parent(out)
     rng = np.random.default_rng(seed)
     if scenario == _TEAM:
         crowd = small_team(annotators, biased, answers, rng=rng, bias=bias, n_items=items)
     else:
         crowd = SCENARIOS[scenario](rng)
     truth = out.with_suffix(".truth.csv")
-    out.parent.mkdir(parents=True, exist_ok=True)
     table = answers_table(crowd)
     if out.suffix.lower() in (".parquet", ".pq"):
         table.to_parquet(out, index=False)

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from backend.commands._label_studio import says_what_is_wrong
+from backend.commands._failures import says_what_is_wrong
+from backend.commands._service import refuse_without_data
+from backend.projects.overview import overview
 from backend.settings import Settings
-from backend.status import overview
 from backend.store import open_store
 from backend.terminal import printable
 
@@ -19,7 +20,9 @@ from backend.terminal import printable
 @says_what_is_wrong
 def status(as_json: bool) -> None:
     """Show projects, last events and pulls, the queue, and open problems with their remedies."""
-    store = open_store(Settings.from_env(os.environ))
+    settings = Settings.from_env(os.environ)
+    refuse_without_data(settings)
+    store = open_store(settings)
     try:
         found = overview(store)
     finally:
@@ -36,17 +39,20 @@ def _print(found: dict[str, Any]) -> None:
         click.echo("No projects yet: add this service as ML backend in Label Studio, or run `evenhand connect`.")
     for project in found["projects"]:
         counts = project["counts"]
+        click.echo(f"Project {project['ls_project_id']}: {printable(project['title'])}")
         click.echo(
-            f"Project {project['id']}: {printable(project['title'])} (Label Studio project {project['ls_project_id']})"
+            f"  judged answers {counts.get('judged', 0):,}, flagged annotators {project['flagged']}, "
+            f"early warnings {project['warned']}"
         )
-        click.echo(f"  judged answers {counts.get('judged', 0):,}, flagged annotators {project['flagged']}")
         click.echo(f"  last event {_when(project['last_event_at'])}, last pull {_when(project['last_pull_at'])}")
         click.echo(f"  last finished run {project['latest_run'] or 'none'} {_when(project['finished_at'])}")
     click.echo(f"Oldest waiting run: {found['queue_age_seconds']:.0f} s")
     for row in found["events"]:
         click.echo(f"Events {row['kind']} {row['outcome']}: {row['count']:,}, last {_when(row['last_at'])}")
+    names = {p["id"]: f"project {p['ls_project_id']} ({printable(p['title'])})" for p in found["projects"]}
     for problem in found["problems"]:
-        click.secho(f"Problem: {printable(problem['message'])} ({problem['count']}x)", fg="yellow")
+        where = names.get(problem["project_id"], "service")
+        click.secho(f"Problem, {where}: {printable(problem['message'])} ({problem['count']}x)", fg="yellow")
         click.echo(f"  What to do: {problem['remedy']}")
 
 

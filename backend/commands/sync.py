@@ -2,9 +2,11 @@
 
 import click
 
-from backend.commands._label_studio import Service, open_service, says_what_is_wrong
+from backend.commands._failures import says_what_is_wrong
+from backend.commands._service import Service, open_service
 from backend.domain import Kind, Project
-from backend.reconcile import pull_project
+from backend.ingest.pull import pull_project
+from backend.projects.find import project_named
 from backend.terminal import printable
 
 KINDS: tuple[Kind, ...] = ("comparison", "alerts")
@@ -15,12 +17,12 @@ KINDS: tuple[Kind, ...] = ("comparison", "alerts")
 @click.option("--full", is_flag=True, help="Read everything, not only what changed.")
 @says_what_is_wrong
 def sync(project: int | None, full: bool) -> None:
-    """Pull PROJECT (the id that `evenhand status` shows), or all connected ones, and say what was repaired."""
-    with open_service() as service:
+    """Pull PROJECT (its id in Label Studio), or all connected ones, and say what was repaired."""
+    with open_service(creates=False) as service:
         client = service.need_client()
         chosen = _chosen(service, project)
         if not chosen:
-            raise click.ClickException("no such project is connected; `evenhand connect PROJECT` connects one")
+            raise click.ClickException("no project is connected; `evenhand connect PROJECT` connects one")
         for entry in chosen:
             report = pull_project(service.store, client, entry, full=full)
             kind = "full" if report.full else "incremental"
@@ -33,7 +35,8 @@ def sync(project: int | None, full: bool) -> None:
 
 def _chosen(service: Service, project: int | None) -> list[Project]:
     """The projects of the configured Label Studio, or the one asked for with its alerts."""
-    mine = [p for p in service.store.list_projects(kinds=KINDS) if p.ls_url == service.settings.label_studio_url]
+    mine = [p for p in service.store.projects.all(kinds=KINDS) if p.ls_url == service.settings.label_studio_url]
     if project is None:
         return mine
-    return [p for p in mine if project in (p.id, p.alerts_for)]
+    found = project_named(service.store, service.settings.label_studio_url, project)
+    return [p for p in mine if found.id in (p.id, p.alerts_for)]

@@ -5,11 +5,12 @@ import sys
 
 import click
 
-from backend.commands._label_studio import says_what_is_wrong
-from backend.errors import ConfigurationError
+from backend.commands._failures import says_what_is_wrong
+from backend.domain import ROLES, Role
+from backend.errors import UnusableValueError
 from backend.settings import Settings
 from backend.store import open_store
-from backend.web.auth import hash_password
+from backend.web.passwords import hash_password
 
 SHORTEST_PASSWORD = 10
 
@@ -21,27 +22,34 @@ def users() -> None:
 
 @users.command("add")
 @click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    help="protocol: Label Studio's calls; reader: see results; reviewer: also decide and start runs; owner: also "
+    "change settings. New accounts: reader; others keep theirs.",
+)
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of asking.")
 @says_what_is_wrong
-def add(name: str, password_stdin: bool) -> None:
-    """Add the account NAME, or change its password."""
+def add(name: str, role: Role | None, password_stdin: bool) -> None:
+    """Add the account NAME, or change its password and role."""
     settings = Settings.from_env(os.environ)
     if not name.strip() or len(name) > 100 or ":" in name or not name.isprintable():
-        raise ConfigurationError(f"{name[:40]!r} is no user name; use 1 to 100 printable characters without a colon")
+        raise UnusableValueError(f"{name[:40]!r} is not a user name; use 1 to 100 printable characters without a colon")
     if name == settings.basic_auth_user:
-        raise ConfigurationError(f"{name!r} is BASIC_AUTH_USER; its password is BASIC_AUTH_PASS, choose another name")
+        raise UnusableValueError(f"{name!r} is BASIC_AUTH_USER; its password is BASIC_AUTH_PASS, choose another name")
     if password_stdin:
         password = sys.stdin.readline().rstrip("\n")
     else:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     if len(password) < SHORTEST_PASSWORD:
-        raise ConfigurationError(f"the password has {len(password)} characters; use at least {SHORTEST_PASSWORD}")
+        raise UnusableValueError(f"the password has {len(password)} characters; use at least {SHORTEST_PASSWORD}")
     store = open_store(settings)
     try:
-        store.put_user(name, hash_password(password))
+        store.users.put(name, hash_password(password), role)
+        account = store.users.get(name)
     finally:
         store.close()
-    click.echo(f"Account {name} can log in now.")
+    click.echo(f"Account {name} can log in now, as {account.role if account else role}.")
 
 
 @users.command("list")
@@ -51,13 +59,13 @@ def list_() -> None:
     settings = Settings.from_env(os.environ)
     store = open_store(settings)
     try:
-        names = store.list_users()
+        accounts = store.users.all()
     finally:
         store.close()
     if settings.basic_auth_user:
-        click.echo(f"{settings.basic_auth_user} (BASIC_AUTH_USER)")
-    for name in names:
-        click.echo(name)
+        click.echo(f"{settings.basic_auth_user}: {settings.basic_auth_role} (BASIC_AUTH_USER)")
+    for account in accounts:
+        click.echo(f"{account.name}: {account.role}")
 
 
 @users.command("remove")
@@ -67,7 +75,7 @@ def remove(name: str) -> None:
     """Remove the account NAME; its sessions end at once, its decisions stay."""
     store = open_store(Settings.from_env(os.environ))
     try:
-        store.delete_user(name)
+        store.users.delete(name)
     finally:
         store.close()
     click.echo(f"Account {name} is removed.")

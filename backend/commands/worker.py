@@ -4,9 +4,9 @@ import os
 
 import click
 
-from backend.commands._label_studio import says_what_is_wrong
+from backend.commands._failures import says_what_is_wrong
 from backend.logs import configure_logging
-from backend.serve import stop_on_signals
+from backend.server.supervisor import stop_on_signals
 from backend.settings import Settings
 
 
@@ -15,9 +15,11 @@ from backend.settings import Settings
 def worker() -> None:
     """Run the worker alone: pulls, runs, publishing; several may share one PostgreSQL."""
     os.nice(10)  # events are answered first
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # must stand before numpy is loaded; its products here are small
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # must be set before numpy is loaded; its matrix products here are small
     # Imported here: the worker loads the numerics, which `evenhand worker --help` does not need.
-    from backend.worker import run_worker
+    from backend.runs.worker import run_worker
 
     settings = Settings.from_env(os.environ)
     configure_logging(settings.log_level, settings.secrets())

@@ -7,11 +7,11 @@ completed by the next one. `publications` remembers what was intended, what was 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backend.config import ProjectConfig
 from backend.domain import Project
-from backend.label_studio import LabelStudioClient
-from backend.label_studio_http import LabelStudioError
-from backend.publish import alerts, predictions, tab
+from backend.label_studio.client import LabelStudioClient
+from backend.label_studio.transport import LabelStudioError
+from backend.projects.config import ProjectConfig
+from backend.publish import alerts, follow_up, predictions, tab
 from backend.publish.context import Context
 from backend.settings import Settings
 from backend.store import Store
@@ -22,6 +22,7 @@ CHANNELS = {
     predictions.CHANNEL: predictions.publish_predictions,
     tab.CHANNEL: tab.publish_tab,
     alerts.CHANNEL: alerts.publish_alerts,
+    follow_up.CHANNEL: follow_up.publish_follow_ups,
 }
 
 
@@ -36,16 +37,16 @@ class PublishReport:
 def publish_project(
     store: Store, client: LabelStudioClient, project: Project, *, now: float, settings: Settings | None = None
 ) -> PublishReport:
-    """Bring Label Studio to what the latest run and the persistent flags say; safe to call again at any time.
+    """Bring Label Studio to what the latest run and the lasting flags say; safe to call again at any time.
 
     A channel that failed is tried again after a growing pause; the others are not held up by it. With `settings`,
     cards link to the dashboard and the alerts project's events are sent to this service.
     """
     if project.kind != "comparison":
         return PublishReport({})
-    project = store.get_project(project.id)
+    project = store.projects.get(project.id)
     config = ProjectConfig.model_validate(project.config)
-    context = Context(store, client, project, config, store.latest_run(project.id), now, settings)
+    context = Context(store, client, project, config, store.runs.latest(project.id), now, settings)
     waiting: list[str] = []
     failure: LabelStudioError | None = None
     for channel, publish in CHANNELS.items():

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from backend.protocol import ALERT_ANNOTATOR, ALERT_PROJECT
+from backend.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from backend.publish.views import view_data
+from backend.report.words import p_value
 
 LABEL_CONFIG = """<View>
   <HyperText name="card" value="$card" inline="true"/>
@@ -33,8 +34,9 @@ LIST_VIEW = view_data(
     ),
 )
 
-WORDS = {"bad": "always one side", "ugly": "leans to one side"}
 LABEL_STYLE = "padding:2px 16px 2px 0;opacity:.75;white-space:nowrap;vertical-align:top"
+EARLY_WARNING = "early warning of a lean to one side"
+OWN_ANSWER = "An answer by the person concerned was not taken: nobody decides about themselves."
 STYLE = "font-family:system-ui,sans-serif;max-width:44rem;line-height:1.5"
 
 
@@ -46,12 +48,18 @@ class Card:
     project_title: str
     annotator: str
     name: str
-    verdict: str
+    finding: str
     evidence: Mapping[str, Any]
-    q: float
+    guarantee: str
     since: float
-    is_current: bool = True
     link: str = ""
+    tasks: tuple[tuple[int, str], ...] = ()
+    is_warning: bool = False
+
+    @property
+    def words(self) -> str:
+        """The finding as people read it."""
+        return EARLY_WARNING if self.is_warning else self.finding
 
 
 def card_data(card: Card) -> dict[str, Any]:
@@ -60,7 +68,7 @@ def card_data(card: Card) -> dict[str, Any]:
     return {
         "card": card_html(card),
         "annotator": card.name,
-        "finding": finding(card.verdict) if card.is_current else "no longer on the list",
+        "finding": card.words,
         "lean": "" if bias is None else round(bias, 3),
         "answers": _count(card.evidence, "comparisons"),
         ALERT_PROJECT: card.project_id,
@@ -68,22 +76,17 @@ def card_data(card: Card) -> dict[str, Any]:
     }
 
 
-def finding(verdict: str) -> str:
-    """The words people see for a verdict."""
-    return WORDS.get(verdict, "leans to one side")
-
-
 def card_html(card: Card) -> str:
     """The page of a card: the finding, the figures behind it, and what it does not say."""
     rows = "".join(
         f'<tr><td style="{LABEL_STYLE}">{escape(label)}</td><td>{escape(text)}</td></tr>' for label, text in _rows(card)
     )
-    state = "" if card.is_current else "<p><b>The latest run no longer lists this annotator.</b></p>"
     link = f'<p><a href="{escape(card.link, quote=True)}">Open in Evenhand</a></p>' if card.link else ""
+    title = f"{card.name}: {card.words}"
     return (
-        f'<div style="{STYLE}"><h3 style="margin:0 0 4px">{escape(card.name)}: {escape(finding(card.verdict))}</h3>'
-        f'<p style="margin:0 0 12px;opacity:.75">{escape(card.project_title)}</p>{state}<table>{rows}</table>'
-        f'<p style="margin:12px 0;opacity:.75">{escape(_caution(card.q))}</p>{link}</div>'
+        f'<div style="{STYLE}"><h3 style="margin:0 0 4px">{escape(title)}</h3>'
+        f'<p style="margin:0 0 12px;opacity:.75">{escape(card.project_title)}</p><table>{rows}</table>'
+        f'<p style="margin:12px 0;opacity:.75">{escape(_caution(card))}</p>{_task_links(card)}{link}</div>'
     )
 
 
@@ -91,9 +94,12 @@ def _rows(card: Card) -> list[tuple[str, str]]:
     """Label and text of each figure that is known."""
     evidence = card.evidence
     rows = [("Answers", _answers(evidence)), ("Estimated lean", _lean(evidence))]
-    share = _number(evidence, "draw_share")
+    adjusted = _number(evidence, "q_value")
+    if adjusted is not None:
+        rows.append(("Exact test", f"adjusted p-value {p_value(adjusted)}"))
+    share = _number(evidence, "lbi_share")
     if share is not None:
-        rows.append(("Found in", f"{share:.0%} of the draws of the latest run"))
+        rows.append(("Knockoff LBI", f"selects in {share:.0%} of its draws"))
     match = _number(evidence, "match_ratio")
     if match is not None:
         rows.append(("Agrees with the consensus", f"{match:.0%} of the time"))
@@ -103,7 +109,12 @@ def _rows(card: Card) -> list[tuple[str, str]]:
     lead = _number(evidence, "median_lead_time")
     if lead is not None:
         rows.append(("Median time per answer", f"{lead:.1f} s"))
-    rows.append(("On the list since", datetime.fromtimestamp(card.since, UTC).strftime("%Y-%m-%d %H:%M UTC")))
+    rows.append(
+        (
+            "Warned" if card.is_warning else "On the list since",
+            datetime.fromtimestamp(card.since, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        )
+    )
     return [(label, text) for label, text in rows if text]
 
 
@@ -127,12 +138,25 @@ def _lean(evidence: Mapping[str, Any]) -> str:
     return f"{text} (interval {inner:.2f} to {outer:.2f})"
 
 
-def _caution(q: float) -> str:
+def _task_links(card: Card) -> str:
+    """The tasks to look at first."""
+    if not card.tasks:
+        return ""
+    links = ", ".join(f'<a href="{escape(url, quote=True)}">{number}</a>' for number, url in card.tasks)
+    return f"<p>Tasks whose answers weigh most: {links}</p>"
+
+
+def _caution(card: Card) -> str:
+    early = "It rests on few answers so far; a run has been asked for. " if card.is_warning else ""
     return (
-        f"The list this card comes from is made so that at most about {q:.0%} of those on it are false alarms. "
-        "It speaks of answers, not of persons: screens, shortcuts and instructions can cause a lean too. "
-        "Look at some of the tasks before you decide."
-    )
+        f"{early}{card.guarantee} A card speaks of answers, not of persons: screens, shortcuts and instructions can "
+        "cause a lean too. Look at some of the tasks before you decide. The person concerned cannot decide."
+    ).strip()
+
+
+def with_own_answer(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A card on which the person concerned has answered: it says that this does not count."""
+    return {**data, "card": f"<p><b>{escape(OWN_ANSWER)}</b></p>{data['card']}"}
 
 
 def _number(evidence: Mapping[str, Any], key: str) -> float | None:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backend.config import ProjectConfig
 from backend.domain import Project, Publication, Run
-from backend.label_studio import LabelStudioClient
-from backend.label_studio_http import LabelStudioError
+from backend.label_studio.client import LabelStudioClient
+from backend.label_studio.transport import LabelStudioError
+from backend.projects.config import ProjectConfig
 from backend.settings import Settings
 from backend.store import Store
 
@@ -39,18 +39,18 @@ class Context:
 
     def recall(self, channel: str, key: str = STATE) -> Publication:
         """What is remembered under a key, or a blank record."""
-        known = self.store.get_publications(self.project.id, channel).get((channel, key))
+        known = self.store.publications.get(self.project.id, channel).get((channel, key))
         return known or Publication(self.project.id, channel, key, None, None, "new", 0, None, None, self.now)
 
     def remember(self, channel: str, key: str = STATE, **changes: Any) -> None:
         """Change what is remembered under a key."""
         record = replace(self.recall(channel, key), updated_at=self.now, **changes)
-        self.store.put_publication(record)
+        self.store.publications.put(record)
 
     def forget(self, channel: str, *keys: str) -> None:
         """Forget what was withdrawn."""
         for key in keys:
-            self.store.delete_publication(self.project.id, channel, key)
+            self.store.publications.delete(self.project.id, channel, key)
 
     def is_done(self, channel: str, content_hash: str) -> bool:
         """Whether exactly this content was published completely."""
@@ -58,7 +58,7 @@ class Context:
         return record.state == "done" and record.content_hash == content_hash
 
     def is_waiting(self, channel: str) -> bool:
-        """Whether the channel's next try is still ahead; further ahead than its pause only a clock set back puts it."""
+        """Whether the channel must wait for its next try; not if the clock was set back."""
         record = self.recall(channel)
         return record.next_try_at is not None and self.now < record.next_try_at <= self.now + _pause(record.attempts)
 

@@ -24,11 +24,6 @@ class Plan:
     delete: list[int]
     drop_versions: list[str]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether Label Studio already shows what it should."""
-        return not (self.create or self.update or self.delete or self.drop_versions)
-
 
 def make_plan(existing: Iterable[Json], desired: Mapping[int, Json], published: str | None, current: str) -> Plan:
     """Keep the published model version while little changes, else replace everything under the current one."""

@@ -3,12 +3,13 @@
 from typing import Any
 
 from backend.domain import Task
-from backend.ingest import reading_of
-from backend.label_config import Reading
-from backend.protocol import prediction
+from backend.label_studio.label_config import Reading
+from backend.label_studio.payloads import prediction
+from backend.projects.reading import reading_of
+from backend.projects.task_states import refresh_states
 from backend.publish.context import STATE, Context, content_hash
 from backend.publish.plan import PREFIX, Plan, make_plan
-from backend.reconcile import refresh_states
+from backend.publish.predict import expected
 
 CHANNEL = "predictions"
 VERSION = "version"
@@ -30,7 +31,7 @@ def publish_predictions(context: Context) -> None:
     with context.attempt(CHANNEL, fingerprint):
         store, client, project = context.store, context.client, context.project
         # A task may have been reopened since the last pull: a winner must not be shown there.
-        as_of = store.begin_pull(project.id)
+        as_of = store.projects.begin_pull(project.id)
         states = client.task_states(project.ls_project_id)
         refresh_states(store, project, states, as_of=as_of)
         everything = _desired(context, reading)
@@ -46,16 +47,14 @@ def publish_predictions(context: Context) -> None:
 def _desired(context: Context, reading: Reading) -> dict[int, Json]:
     """What each task should show."""
     assert context.run is not None
-    tasks = list(context.store.iter_tasks(context.project.id))
+    tasks = list(context.store.tasks.all(context.project.id))
     items = {item for task in tasks for item in (task.left_item, task.right_item) if item is not None}
-    scores = context.store.item_scores(context.run.id, items)
-    return {task.task_id: _entry(task, reading, scores) for task in tasks}
+    scores = context.store.rankings.scores(context.run.id, items)
+    return {task.task_id: _entry(task, reading, expected(task, scores, context.run)) for task in tasks}
 
 
-def _entry(task: Task, reading: Reading, scores: dict[str, float]) -> Json:
-    left, right = scores.get(task.left_item or ""), scores.get(task.right_item or "")
-    difference = None if left is None or right is None else left - right
-    shown = prediction(task, reading, difference, "")
+def _entry(task: Task, reading: Reading, outcome: float | None) -> Json:
+    shown = prediction(task, reading, outcome, "")
     return {"result": shown["result"], "score": shown["score"]}
 
 

@@ -1,15 +1,19 @@
-"""A tab in the Data Manager that shows the tasks of the flagged annotators."""
+"""Tabs in the Data Manager: the heaviest tasks of each flagged annotator, or one tab for all where they are many."""
 
 from typing import Any
 
-from backend.label_studio_http import LabelStudioMissingError
+from backend.label_studio.transport import LabelStudioMissingError
 from backend.publish.context import STATE, Context, content_hash
+from backend.publish.review_tasks import heaviest_tasks
 from backend.publish.views import view_data
 
 CHANNEL = "tab"
-TITLE = "Position bias: to review"
+PREFIX = "Position bias: "
+TITLE = PREFIX + "to review"
 DEFAULT_TITLE = "Default"
+MOST_TABS = 20  # beyond, one tab for all
 LIMIT = 50  # each annotator is one more condition in Label Studio's query
+NAME_LENGTH = 60
 
 Json = dict[str, Any]
 
@@ -17,58 +21,94 @@ Json = dict[str, Any]
 def publish_tab(context: Context) -> None:
     """Show the flagged annotators whose flags nobody dismissed; without any, there is no tab.
 
-    The tab's filter names annotators, so there is none while pseudonyms are used.
+    The tabs name annotators, so there is none while pseudonyms are used.
     """
     publish = context.config.publish
     people = _to_review(context) if publish.tab and not publish.pseudonyms else []
     if not people and context.recall(CHANNEL).state == "new":
         return
-    fingerprint = content_hash(people)
-    if context.is_done(CHANNEL, fingerprint):
+    wanted = _wanted(context, people)
+    fingerprint = content_hash(wanted)
+    if context.is_done(CHANNEL, fingerprint) and _are_there(context, wanted):
         return
     with context.attempt(CHANNEL, fingerprint):
-        _write(context, people)
-    if not people:
+        _write(context, wanted)
+    if not wanted:
         context.forget(CHANNEL, STATE)
 
 
-def _to_review(context: Context) -> list[int]:
-    decisions = context.store.current_decisions(context.project.id)
-    flagged = [str(flag["annotator_id"]) for flag in context.store.list_flags(context.project.id)]
-    kept = [key for key in flagged if key not in decisions or decisions[key].decision != "dismiss"]
-    return sorted(int(key) for key in kept if key.isdecimal())[:LIMIT]
+def _to_review(context: Context) -> list[str]:
+    decisions = context.store.decisions.current(context.project.id)
+    flagged = [str(flag["annotator_id"]) for flag in context.store.flags.all(context.project.id)]
+    return [key for key in flagged if key not in decisions or decisions[key].decision != "dismiss"]
 
 
-def _write(context: Context, people: list[int]) -> None:
-    """Create, update or remove the tab; one with our title that a killed attempt left behind is taken over."""
+def _wanted(context: Context, people: list[str]) -> dict[str, Json]:
+    """Definitions of the tabs by title."""
+    if len(people) > MOST_TABS:
+        numbers = sorted(int(key) for key in people if key.isdecimal())[:LIMIT]
+        # One condition per annotator: a list as value is saved, but then listing the tabs fails.
+        filters = [_filter("annotators", "contains", "List", number) for number in numbers]
+        return {TITLE: view_data(TITLE, filters=filters, newest_first=True)} if numbers else {}
+    store, project = context.store, context.project
+    known = store.annotators.get(project.id, people)
+    wanted: dict[str, Json] = {}
+    for key in people:
+        person = known.get(key)
+        title = PREFIX + ((person.name or person.email if person else None) or f"annotator {key}")[:NAME_LENGTH]
+        title = f"{title} ({key})" if title in wanted else title
+        tasks = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
+        filters = [_filter("id", "equal", "Number", task) for task in tasks]
+        if not filters and key.isdecimal():
+            filters = [_filter("annotators", "contains", "List", int(key))]
+        if filters:
+            wanted[title] = view_data(title, filters=filters)
+    return wanted
+
+
+def _filter(column: str, operator: str, kind: str, value: int) -> Json:
+    return {"filter": f"filter:tasks:{column}", "operator": operator, "type": kind, "value": value}
+
+
+def _ours(context: Context) -> tuple[dict[str, list[Json]], bool]:
+    """Our tabs by title, one that a killed attempt left behind included, and whether there is any tab at all."""
+    views = context.client.views(context.project.ls_project_id)
+    ours: dict[str, list[Json]] = {}
+    for view in views:
+        title = str((view.get("data") or {}).get("title") or "")
+        if title.startswith(PREFIX):
+            ours.setdefault(title, []).append(view)
+    return ours, bool(views)
+
+
+def _are_there(context: Context, wanted: dict[str, Json]) -> bool:
+    """Whether nobody deleted one of the tabs since they were written."""
+    return wanted.keys() <= _ours(context)[0].keys()
+
+
+def _write(context: Context, wanted: dict[str, Json]) -> None:
+    """Create, update or remove tabs until those wanted are there, once each."""
     client, project = context.client, context.project.ls_project_id
-    views = client.views(project)
-    ours = [view for view in views if (view.get("data") or {}).get("title") == TITLE]
-    for extra in ours if not people else ours[1:]:
-        client.delete_view(project, int(extra["id"]))
-        context.count("tabs_removed")
-    if not people:
-        return
-    if ours:
-        try:
-            view = client.update_view(project, int(ours[0]["id"]), _definition(people))
-            context.count("tabs_updated")
-            context.remember(CHANNEL, remote_id=str(view["id"]))
-            return
-        except LabelStudioMissingError:
-            pass  # removed by somebody a moment ago
-    if not views:
+    ours, has_tabs = _ours(context)
+    for title, views in ours.items():
+        for extra in views[1:] if title in wanted else views:
+            client.delete_view(project, int(extra["id"]))
+            context.count("tabs_removed")
+    if wanted and not has_tabs:
         # Label Studio makes its own first tab only where there is none yet; without it people would see ours alone.
         client.create_view(project, view_data(DEFAULT_TITLE))
-    view = client.create_view(project, _definition(people))
-    context.count("tabs_created")
-    context.remember(CHANNEL, remote_id=str(view["id"]))
+    for title, definition in wanted.items():
+        if title in ours and _updated(context, ours[title][0], definition):
+            continue
+        client.create_view(project, definition)
+        context.count("tabs_created")
 
 
-def _definition(people: list[int]) -> Json:
-    # One condition per annotator: a list as value is saved, but then listing the tabs fails.
-    items = [
-        {"filter": "filter:tasks:annotators", "operator": "contains", "type": "List", "value": person}
-        for person in people
-    ]
-    return view_data(TITLE, filters=items, newest_first=True)
+def _updated(context: Context, view: Json, definition: Json) -> bool:
+    """Bring a tab up to date; False if somebody removed it a moment ago."""
+    try:
+        context.client.update_view(context.project.ls_project_id, int(view["id"]), definition)
+    except LabelStudioMissingError:
+        return False
+    context.count("tabs_updated")
+    return True

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from backend.report.document import pseudonymised, report_of, report_of_data, report_of_run
+from backend.report.document import pseudonymised, report_of_data, report_of_run
 from backend.report.tables import annotators_csv, ranking_csv, report_json
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "MEDIA_TYPES",
     "pseudonymised",
     "render",
-    "report_of",
     "report_of_data",
     "report_of_run",
     "write_report",

@@ -1,33 +1,37 @@
 """What a report says, as plain values: of an analysed file, or of a stored run."""
 
 import hashlib
-import math
-import platform
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backend.domain import Run
 from backend.errors import NotFoundError
-from backend.report.words import verdict_words
+from backend.json_values import plain
+from backend.report.heaviest import HEAVY_KEYS, heaviest_of_run, heaviest_of_sums
+from backend.report.words import guarantee_parts, with_aliases
 from backend.store import Store
+from backend.version import versions
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fdr_core import Comparisons, Detection, SufficientStatistics
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 ANNOTATOR_KEYS = (
     "annotator", "name", "comparisons", "left", "right", "ties", "bias", "bias_low", "bias_high", "entry",
     "draw_share", "p_value", "match_ratio", "verdict", "flagged", "more_needed", "first_seen", "last_seen",
-    "median_lead_time", "longest_run", "persistent", "warned", "sup_e",
+    "median_lead_time", "longest_run", "persistent", "warned", "sup_e", "finding", "q_value", "exact_list",
+    "lbi_share", "lbi_list", "difference",
+)  # fmt: skip
+METHOD_KEYS = (
+    "decided_by", "exact_list", "lbi_list", "draws_done", "draws_asked", "differences", "converged",
 )  # fmt: skip
 ITEM_KEYS = (
     "item", "label", "score", "se", "rank", "rank_low", "rank_high", "raw_score", "raw_rank", "component",
 )  # fmt: skip
-CHANGE_KEYS = ("above", "below", "raw_difference", "difference")
+CHANGE_KEYS = ("above", "below", "raw_difference", "difference", "probability")
 DATA_KEYS = (
     "source", "run", "finished_at", "sha256", "answers", "annotators", "items", "ties", "coins", "coin_source",
     "excluded", "first_answer", "last_answer",
@@ -37,27 +41,28 @@ TELLING_KEYS = frozenset({"name", "first_seen", "last_seen"})
 MOST_CHANGES = 10_000
 
 
-def report_of(detection: "Detection", comparisons: "Comparisons", *, source: Path) -> dict[str, Any]:
-    """The report of an analysed file; the same file and options give the same report."""
-    return report_of_data(detection, file_data(comparisons, source))
-
-
-def report_of_data(detection: "Detection", data: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of an analysis, with what is to be said of its data."""
+def report_of_data(
+    detection: "Detection",
+    data: Mapping[str, Any],
+    statistics: "SufficientStatistics | None" = None,
+    *,
+    title: str | None = None,
+    made_at: float | None = None,
+) -> dict[str, Any]:
+    """The report of an analysis, with what is to be said of its data; with its sums also the heaviest answers."""
     return _document(
+        title=title,
+        made_at=made_at,
+        heaviest_answers=heaviest_of_sums(detection, statistics) if statistics is not None else [],
         data=dict(data),
         parameters=plain(detection.parameters),
-        audit={
-            "construction": detection.audit.construction,
-            "reasons": list(detection.audit.reasons),
-            "remedies": list(detection.audit.remedies),
-            "figures": plain(detection.audit.figures),
-        },
+        audit=plain(detection.audit.as_dict()),
         guarantee={
             "kind": detection.guarantee.kind,
             "sentence": detection.guarantee.sentence,
             "smallest_list": int(detection.smallest_list),
         },
+        method=_only(detection.method, METHOD_KEYS),
         annotators=_rows(detection.annotators),
         ranking=_rows(detection.ranking),
         order_changes=_rows(detection.order_changes),
@@ -65,31 +70,37 @@ def report_of_data(detection: "Detection", data: Mapping[str, Any]) -> dict[str,
     )
 
 
-def report_of_run(store: Store, run: Run) -> dict[str, Any]:
+def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[str, Any]:
     """The report of a finished run; all times are the run's, so that copies made later are the same."""
     if run.status != "done":
         raise NotFoundError(f"run {run.id} is {run.status}; only finished runs have a report")
-    people = store.list_annotators(run.project_id)
-    labels = store.item_labels(run.project_id)
+    people = store.annotators.get(run.project_id)
+    labels = store.items.labels(run.project_id)
     annotators = [
         {**row, "name": people[row["annotator"]].name if row["annotator"] in people else None}
-        for row in store.all_annotators(run.id)
+        for row in store.findings.all(run.id)
     ]
     summary, audit = run.summary or {}, run.audit or {}
-    kind, _, sentence = (run.guarantee or "").partition(": ")
+    kind, sentence = guarantee_parts(run.guarantee)
     return _document(
+        title=title,
+        made_at=run.finished_at,
+        heaviest_answers=heaviest_of_run(store, run, annotators),
         data=_run_data(store, run),
         parameters=plain(summary.get("parameters") or run.config or {}),
         audit={
+            "found": audit.get("found"),
+            "how": audit.get("how"),
             "construction": audit.get("construction", "none"),
             "reasons": list(audit.get("reasons", ())),
             "remedies": list(audit.get("remedies", ())),
             "figures": plain(audit.get("figures", {})),
         },
         guarantee={"kind": kind, "sentence": sentence, "smallest_list": summary.get("smallest_list")},
+        method=_only(summary, METHOD_KEYS),
         annotators=annotators,
-        ranking=[{**row, "label": labels.get(row["item"])} for row in store.all_items(run.id)],
-        order_changes=store.order_changes(run.id, limit=MOST_CHANGES),
+        ranking=[{**row, "label": labels.get(row["item"])} for row in store.rankings.all(run.id)],
+        order_changes=store.rankings.order_changes(run.id, limit=MOST_CHANGES),
         versions=plain(run.versions or {}),
     )
 
@@ -103,28 +114,12 @@ def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
         {**row, **dict.fromkeys(TELLING_KEYS & row.keys()), "annotator": f"annotator {number}"}
         for number, row in enumerate(report["annotators"], start=1)
     ]
-    return {**report, "annotators": annotators, "data": {**report["data"], "source": None}}
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything the figures depend on."""
-    packages = {name: metadata.version(name) for name in ("evenhand", "numpy", "pandas", "scipy")}
-    return {**packages, "python": platform.python_version()}
-
-
-def plain(value: Any) -> Any:
-    """Turn numpy's values into Python's, and what is no finite number into None."""
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, Sequence | set | frozenset):
-        return [plain(inner) for inner in value]
-    return str(value)
+    numbers = {
+        row["annotator"]: hidden["annotator"] for row, hidden in zip(report["annotators"], annotators, strict=True)
+    }
+    heaviest = [{**row, "annotator": numbers[row["annotator"]], "task": None} for row in report["heaviest_answers"]]
+    data = {**report["data"], "source": None}
+    return {**report, "annotators": annotators, "heaviest_answers": heaviest, "data": data}
 
 
 def _document(
@@ -132,15 +127,20 @@ def _document(
     annotators: Iterable[Mapping[str, Any]],
     ranking: Iterable[Mapping[str, Any]],
     order_changes: Iterable[Mapping[str, Any]],
+    heaviest_answers: Iterable[Mapping[str, Any]],
     **parts: Any,
 ) -> dict[str, Any]:
     """Put the parts together in their fixed order, every row with every key."""
     rows = {
-        "annotators": [{**_only(row, ANNOTATOR_KEYS), "verdict": verdict_words(row["verdict"])} for row in annotators],
+        "annotators": [_only(with_aliases(row), ANNOTATOR_KEYS) for row in annotators],
         "ranking": [_only(row, ITEM_KEYS) for row in ranking],
         "order_changes": [_only(row, CHANGE_KEYS) for row in order_changes],
+        "heaviest_answers": [_only(row, HEAVY_KEYS) for row in heaviest_answers],
     }
-    order = ("data", "parameters", "audit", "guarantee", "annotators", "ranking", "order_changes", "versions")
+    order = (
+        "data", "parameters", "audit", "method", "guarantee", "annotators", "ranking", "order_changes", "versions",
+        "title", "made_at", "heaviest_answers",
+    )  # fmt: skip
     return {"schema_version": SCHEMA_VERSION, **{name: {**parts, **rows}[name] for name in order}}
 
 
@@ -159,7 +159,7 @@ def file_data(comparisons: "Comparisons", source: Path) -> dict[str, Any]:
     known = [moment for moment in plain(comparisons.time) or () if moment is not None]
     facts = {
         "source": source.name,
-        "sha256": _sha256(source),
+        "sha256": _sha256(source) if source.is_file() else None,
         "answers": len(comparisons),
         "annotators": comparisons.n_annotators,
         "items": comparisons.n_items,
@@ -197,7 +197,7 @@ def _run_data(store: Store, run: Run) -> dict[str, Any]:
     facts = {
         **known,
         **((run.summary or {}).get("data") or {}),
-        "source": store.get_project(run.project_id).title,
+        "source": store.projects.get(run.project_id).title,
         "run": run.id,
         "finished_at": run.finished_at,
         "sha256": run.data_hash,

@@ -9,12 +9,15 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from backend.report.words import FILTERS
+from backend.report.words import FILTERS, count, plural, strength
+from backend.runs.review_priority import beyond_noise
+from fdr_core.findings import TOO_FEW
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "web" / "templates" / "report"
+MOST_PEOPLE = 100
 MOST_ANNOTATORS = 500
 MOST_ITEMS = 200
-MOST_DRAWN = 40
+MOST_DRAWN = 25
 MOST_CHANGES = 50
 # The drawing of the ranking, in its own units.
 LEFT, WIDTH, ROW = 190, 700, 20
@@ -27,7 +30,6 @@ def _environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters.update(FILTERS)
-    environment.filters["lean_x"] = lean_x
     return environment
 
 
@@ -47,7 +49,9 @@ def content_security_policy() -> str:
 def report_html(report: Mapping[str, Any]) -> bytes:
     """The page of a report."""
     annotators = report["annotators"]
+    flagged = [row for row in annotators if row["flagged"]]
     labels = {row["item"]: row["label"] or row["item"] for row in report["ranking"]}
+    clear = [row for row in report["order_changes"] if beyond_noise(row)]
     text = (
         _environment()
         .get_template("report.html")
@@ -55,11 +59,15 @@ def report_html(report: Mapping[str, Any]) -> bytes:
             report=report,
             style=style_sheet(),
             policy=content_security_policy(),
-            flagged=[row for row in annotators if row["flagged"]],
-            waiting=sum(row["verdict"] == "not assessable yet" for row in annotators),
+            headline=headline(report),
+            flagged=flagged,
+            people=[(row, _heaviest(report, row)) for row in flagged[:MOST_PEOPLE]],
+            todo=things_to_do(report),
             shown=annotators[:MOST_ANNOTATORS],
             items=report["ranking"][:MOST_ITEMS],
-            changes=report["order_changes"][:MOST_CHANGES],
+            changes=clear[:MOST_CHANGES],
+            n_changes=len(clear),
+            n_within_noise=len(report["order_changes"]) - len(clear),
             labels=labels,
             drawing=ranking_drawing(report["ranking"][:MOST_DRAWN]),
         )
@@ -67,9 +75,46 @@ def report_html(report: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def lean_x(value: float | None) -> float:
-    """Where a lean in [-1, 1] stands in a drawing 120 wide."""
-    return round(60 + 56 * max(-1.0, min(1.0, value or 0.0)), 1)
+def headline(report: Mapping[str, Any]) -> str:
+    """What a lead must know, in one sentence."""
+    annotators, q = report["annotators"], report["parameters"].get("q")
+    n_flagged = sum(bool(row["flagged"]) for row in annotators)
+    waiting = sum(not row["flagged"] and (row["finding"] == TOO_FEW or bool(row["more_needed"])) for row in annotators)
+    if report["audit"]["construction"] == "none":
+        return f"Nobody could be judged: {(report['audit']['reasons'] or ['the audit says why.'])[-1]}"
+    verb = "leans" if n_flagged == 1 else "lean"
+    told = [f"{count(n_flagged)} of {plural(len(annotators), 'annotator')} {verb} to one side"]
+    if n_flagged and q is not None and "nothing" not in report["guarantee"]["kind"]:
+        told.append(f"expect {_wrong(n_flagged * q)} of these to be wrong")
+    if waiting:
+        told.append(f"{count(waiting)} {'has' if waiting == 1 else 'have'} too few answers")
+    return "; ".join(told) + "."
+
+
+def _wrong(expected: float) -> str:
+    """How many entries of a list are wrong, as people say it."""
+    return f"about {count(expected)}" if expected >= 1.5 else "none or one" if expected < 1 else "about one"
+
+
+def things_to_do(report: Mapping[str, Any]) -> list[str]:
+    """What a lead can do next, the most useful first."""
+    flagged = [row for row in report["annotators"] if row["flagged"]]
+    strong = sum(strength(row["q_value"]) == "strong" for row in flagged)
+    told = list(report["audit"]["remedies"])
+    if flagged:
+        begin = (
+            f"begin with the {count(strong)} where the evidence is strong" if strong else "no evidence here is strong"
+        )
+        told.append(
+            f"Look at the answers listed under each name before anything else; {begin}. "
+            "Screens, shortcuts and instructions can cause a lean too."
+        )
+        told.append("Use the corrected ranking below; the answers need not be thrown away.")
+    return told
+
+
+def _heaviest(report: Mapping[str, Any], row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [answer for answer in report["heaviest_answers"] if answer["annotator"] == row["annotator"]]
 
 
 def ranking_drawing(items: list[Mapping[str, Any]]) -> dict[str, Any] | None:

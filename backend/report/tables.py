@@ -39,7 +39,7 @@ def cell(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return value
-    # A lone carriage return is not quoted and would begin a new row, with a new first cell.
+    # A lone carriage return is not quoted and would begin a new row, hence a new first cell.
     text = str(value).replace("\r", " ")
     return f"'{text}" if text.startswith(FORMULA_STARTS) or text.lstrip().startswith(FORMULA_STARTS) else text
 

@@ -1,18 +1,54 @@
 """How figures and findings read, on pages and in reports: calm words, exact numbers, a dash where nothing is known."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
+
+from backend.domain import Trigger
+from fdr_core.audit import FEW_COINS
+from fdr_core.findings import (
+    ALWAYS_LEFT,
+    ALWAYS_RIGHT,
+    LEANS_LEFT,
+    LEANS_RIGHT,
+    NONE_SEEN,
+    NOT_ASSESSABLE,
+    SMALL,
+    SUSPICIOUS,
+    TOO_FEW,
+)
 
 NOTHING = "–"
 MINUS = "−"
-VERDICTS: Mapping[str, str] = {
-    "good": "no lean found",
-    "ugly": "leans to one side",
-    "bad": "always one side",
-    "not assessable": "not assessable yet",
+#: What runs of the older method say; the database's migration put these words in place of its names.
+OLDER_FINDINGS: Mapping[str, str] = {
+    "always one side": "always",
+    "leans to one side": "lean",
+    "no lean found": "calm",
+    "not assessable yet": "wait",
 }
+#: What a run says of everybody where the owner alone can tell whether anybody may be judged.
+ASK_SIDES = f"{NOT_ASSESSABLE}: how were sides assigned?"
+#: Every finding with a short name for style sheets and charts: always, lean, calm or wait.
+KINDS: Mapping[str, str] = {
+    ALWAYS_LEFT: "always",
+    ALWAYS_RIGHT: "always",
+    LEANS_LEFT: "lean",
+    LEANS_RIGHT: "lean",
+    SUSPICIOUS: "wait",
+    SMALL: "calm",
+    NONE_SEEN: "calm",
+    TOO_FEW: "wait",
+    NOT_ASSESSABLE: "wait",
+    ASK_SIDES: "wait",
+    **OLDER_FINDINGS,
+}
+#: Evidence by the largest adjusted p-value it may have.
+STRENGTHS: tuple[tuple[float, str], ...] = ((0.01, "strong"), (0.1, "moderate"), (math.inf, "weak"))
+OLDER_METHOD = "older method"
+METHODS: Mapping[str, str] = {"exact": "exact test of each annotator", "lbi": "knockoff LBI"}
 CONSTRUCTIONS: Mapping[str, str] = {
     "flip": "Coin flips are valid",
     "paper": "Judged with the sides as they stood",
@@ -27,23 +63,56 @@ LEFT_OUT: Mapping[str, str] = {
     "unreadable": "unreadable",
     "ground_truth": "ground truth",
 }
-# Below this many coins, shared by everybody, an unlucky set of sides can touch many annotators at once.
-FEW_COINS = 100
+TRIGGERS: Mapping[str, str] = {
+    Trigger.MANUAL: "by hand",
+    Trigger.SCHEDULE: "on schedule",
+    Trigger.TRAINING: "from Label Studio",
+    Trigger.WARNING: "after an early warning",
+    Trigger.CONNECT: "after connecting",
+    Trigger.ERASURE: "after an erasure",
+    Trigger.DEMO: "for the demo",
+    Trigger.WARNING: "after an early warning",
+}
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def verdict_words(verdict: Any) -> str:
-    """The words people see for a verdict of the library; words already in place stay."""
-    text = str(verdict or "")
-    if text in VERDICTS.values():
-        return text
-    return VERDICTS.get(text, VERDICTS["not assessable"])
+def finding_words(finding: Any) -> str:
+    """The words people see for a finding; one that is not known is "not assessable"."""
+    return str(finding) if finding in KINDS else NOT_ASSESSABLE
 
 
-def verdict_kind(verdict: Any) -> str:
-    """A short name of a verdict for style sheets: calm, lean, always or wait."""
-    kinds = dict(zip(VERDICTS.values(), ("calm", "lean", "always", "wait"), strict=True))
-    return kinds[verdict_words(verdict)]
+def flag_words(flag: Mapping[str, Any]) -> str:
+    """What a lasting flag says: the finding, or that the annotator is no longer on the latest list."""
+    is_listed = (flag.get("evidence") or {}).get("flagged", True)
+    return finding_words(flag.get("finding")) if is_listed else "lasting flag, not on the latest list"
+
+
+def finding_kind(finding: Any) -> str:
+    """A short name of a finding for style sheets: calm, lean, always or wait."""
+    return KINDS[finding_words(finding)]
+
+
+def method_words(decided_by: Any) -> str:
+    """Which method decided who is flagged."""
+    return METHODS.get(str(decided_by), OLDER_METHOD)
+
+
+def draw_share(row: Mapping[str, Any]) -> Any:
+    """The share of draws that select an annotator: of knockoff LBI, or of the older method in older runs."""
+    share = row.get("lbi_share")
+    return row.get("draw_share") if share is None else share
+
+
+def with_aliases(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its finding in words; `verdict` and `draw_share`, the older names, are kept for one version."""
+    finding = finding_words(row.get("finding"))
+    return {**row, "finding": finding, "verdict": finding, "draw_share": draw_share(row)}
+
+
+def guarantee_parts(guarantee: str | None) -> tuple[str, str]:
+    """The technical kind and the sentence for people, of a guarantee as it is stored."""
+    kind, _, sentence = (guarantee or "").partition(": ")
+    return kind, sentence
 
 
 def construction_words(construction: Any) -> str:
@@ -56,6 +125,11 @@ def left_out_words(reason: Any) -> str:
     return LEFT_OUT.get(str(reason), str(reason))
 
 
+def trigger_words(trigger: Any) -> str:
+    """What asked for a run."""
+    return TRIGGERS.get(str(trigger), "by another version")
+
+
 def number(value: Any, digits: int = 2) -> str:
     """A number with fixed digits and a real minus sign."""
     if not _is_number(value):
@@ -65,7 +139,7 @@ def number(value: Any, digits: int = 2) -> str:
 
 
 def signed(value: Any, digits: int = 2) -> str:
-    """A number that always shows its sign, except for zero."""
+    """A number with its sign, except for zero."""
     text = number(value, digits)
     return f"+{text}" if _is_number(value) and value > 0 and text.strip("0.,") else text
 
@@ -103,6 +177,12 @@ def when(seconds: Any) -> str:
     return moment.strftime("%Y-%m-%d %H:%M UTC") if moment else NOTHING
 
 
+def day(seconds: Any) -> str:
+    """A moment's date in UTC."""
+    moment = _moment(seconds)
+    return f"{moment.day} {moment.strftime('%B %Y')}" if moment else NOTHING
+
+
 def machine_time(seconds: Any) -> str:
     """A moment as the datetime attribute wants it."""
     moment = _moment(seconds)
@@ -123,7 +203,7 @@ def duration(seconds: Any) -> str:
 
 
 def ago(seconds: Any, now: float) -> str:
-    """How long a moment lies back."""
+    """How long ago a moment was."""
     if not _is_number(seconds):
         return "never"
     return "just now" if now - seconds < 10 else f"{duration(now - seconds)} ago"
@@ -151,6 +231,41 @@ def sentence(text: Any) -> str:
     return whole[:1].upper() + whole[1:]
 
 
+def lean_x(value: float | None, width: float = 120.0) -> float:
+    """Where a lean in [-1, 1] stands in a drawing of this width: a lean to the left (positive) on the left."""
+    half = width / 2
+    return round(half - (half - 4) * max(-1.0, min(1.0, value or 0.0)), 1)
+
+
+def lean_words(value: Any, digits: int = 2) -> str:
+    """A lean with its side as a word instead of a sign."""
+    size = number(abs(value), digits) if _is_number(value) else NOTHING
+    return f"{side(value)} {size}" if size.strip("0.,–") else size
+
+
+def _number_or_none(value: Any) -> float | None:
+    return float(value) if _is_number(value) else None
+
+
+def lean_interval(row: Mapping[str, Any]) -> str:
+    """The interval of a lean, smaller end first; both ends name their side where it spans both."""
+    bias, low, high = (_number_or_none(row.get(key)) for key in ("bias", "bias_low", "bias_high"))
+    if bias is None or low is None or high is None:
+        return ""
+    if low >= 0 or high <= 0:
+        near, far = sorted((abs(low), abs(high)))
+        return f"{number(near)} to {number(far)}"
+    ends = (low, high) if bias >= 0 else (high, low)
+    return " to ".join(lean_words(end) for end in ends)
+
+
+def strength(adjusted: Any) -> str:
+    """How strong the evidence for a lean is, from the adjusted p-value: strong, moderate or weak."""
+    if not _is_number(adjusted):
+        return NOTHING
+    return next(word for limit, word in STRENGTHS if adjusted <= limit)
+
+
 def few_coins(audit: Mapping[str, Any] | None) -> int | None:
     """How many coins decided the sides for everybody, if so few that it belongs beside every flag."""
     figures = (audit or {}).get("figures") or {}
@@ -158,16 +273,37 @@ def few_coins(audit: Mapping[str, Any] | None) -> int | None:
     return coins if figures.get("shared_coins") and isinstance(coins, int) and coins < FEW_COINS else None
 
 
+def one_per_cause(problems: Iterable[Any]) -> list[dict[str, Any]]:
+    """Problems with the same message and remedy as one, with the projects they concern."""
+    causes: dict[tuple[str, str], dict[str, Any]] = {}
+    for problem in (SimpleNamespace(**row) if isinstance(row, Mapping) else row for row in problems):
+        fresh = {"message": problem.message, "remedy": problem.remedy, "first_at": problem.first_at, "count": 0}
+        cause = causes.setdefault((problem.message, problem.remedy), {**fresh, "projects": []})
+        cause["count"] += problem.count
+        cause["first_at"] = min(cause["first_at"], problem.first_at)
+        cause["projects"] += [problem.project_id] if problem.project_id is not None else []
+    return list(causes.values())
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
     "construction_words": construction_words,
     "count": count,
+    "day": day,
+    "draw_share": draw_share,
     "duration": duration,
     "e_value": e_value,
     "few_coins": few_coins,
+    "finding_kind": finding_kind,
+    "finding_words": finding_words,
+    "lean_interval": lean_interval,
+    "lean_words": lean_words,
+    "lean_x": lean_x,
     "left_out_words": left_out_words,
     "machine_time": machine_time,
+    "method_words": method_words,
     "number": number,
+    "one_per_cause": one_per_cause,
     "p_value": p_value,
     "percent": percent,
     "plural": plural,
@@ -175,8 +311,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "shorten": shorten,
     "side": side,
     "signed": signed,
-    "verdict_kind": verdict_kind,
-    "verdict_words": verdict_words,
+    "strength": strength,
+    "trigger_words": trigger_words,
     "when": when,
 }
 

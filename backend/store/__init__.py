@@ -1,46 +1,108 @@
-"""The store: one contract on SQLite and PostgreSQL. Every method is one short, durable transaction.
+"""The store: one contract on SQLite and PostgreSQL, one object for each kind of thing the service remembers.
 
-Projects    register_project, find_project, get_project, list_projects, set_config, describe_project,
-            add_task_fields, mark_deleted
-Pulls       begin_pull -> as_of; apply(Batch(..., as_of=as_of)); delete_missing(..., as_of=as_of);
-            delete_missing_tasks(..., as_of=as_of); finish_pull; request_full_pull (project.full_pull_needed)
-Answers     apply(project_id, Batch) -> Applied; changes_since, count_changes, load_answers, judged_answers,
-            answer_times, first_coins, annotator_answers, comparison_rows, skips, get_tasks, list_tasks, iter_tasks,
-            annotator_tasks, name_annotators,
-            list_annotators, item_labels
-Runs        request_run, claim_run, progress_run, finish_run, fail_run, drop_run, get_run, latest_run, list_runs,
-            queue_age, page_annotators, run_annotator, all_annotators, all_items, page_items, item_scores,
-            order_changes, run_path, list_flags, run_counts
-Evidence    get_live, put_live (compare-and-set on the sequence number), get_curve
-Decisions   add_decision, add_review, list_decisions, current_decisions, verify_decisions
-People      find_people, person_projects, person_names, person_rows, erase_person, readmit_person, compact
-Leases      acquire_lease, renew_lease, release_lease (the database's clock; `token` is the fencing token)
-Publishing  get_publications, put_publication, delete_publication, publication_states, add_notification,
-            due_notifications, settle_notification
-Operation   raise_problem, resolve_problem, list_problems, count_event, event_counts, put_user,
-            get_password_hash, list_users, delete_user, login_delay, record_login, shared_secret, database_time
+Every public method of an aggregate is one short, durable transaction. Where one transaction touches several
+aggregates, its owner calls the others' `..._in(connection, ...)`.
 
 Sequence numbers: every accepted change advances `projects.seq` inside its transaction, under a lock on the project's
 row, so that commit order is sequence order. `changes` holds what statistics see: weight -1 takes an answer out, +1
 puts one in; `is_first` marks the first time an annotation id is ever judged; `at` is the time of arrival.
 """
 
-from backend.database import migrate, open_engine
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy import Engine
+from sqlalchemy.engine import make_url
+
+from backend.private_files import keep_private
 from backend.settings import Settings
-from backend.store.erasure import ErasureStore
-from backend.store.evidence import EvidenceStore
+from backend.store.annotators import AnnotatorStore
+from backend.store.comparisons import ComparisonStore
+from backend.store.database import Database
+from backend.store.decisions import DecisionStore
+from backend.store.engine import BUSY_SECONDS, migrate, open_engine
+from backend.store.events import EventStore
+from backend.store.findings import FindingStore
+from backend.store.flags import FlagStore
+from backend.store.follow_ups import FollowUpStore
+from backend.store.items import ItemStore
+from backend.store.leases import LeaseStore
+from backend.store.live import LiveStore
+from backend.store.logins import LoginStore
+from backend.store.notifications import NotificationStore
+from backend.store.people import PersonStore
+from backend.store.problems import ProblemStore
 from backend.store.projects import ProjectStore
+from backend.store.publications import PublicationStore
+from backend.store.rankings import RankingStore
+from backend.store.removals import RemovalStore
 from backend.store.runs import RunStore
+from backend.store.secrets import SecretStore
+from backend.store.spending import SpendingStore
+from backend.store.statements import StatementStore
+from backend.store.tasks import TaskStore
+from backend.store.users import UserStore
 
 __all__ = ["Store", "open_store"]
 
+#: Connections beyond one for each thread: those of events, and a few.
+SPARE_CONNECTIONS = 12
 
-class Store(ProjectStore, RunStore, EvidenceStore, ErasureStore):
-    """Everything the service remembers."""
+
+class Store:
+    """Everything the service remembers, by aggregate."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
+        self.database = database = Database(engine, clock)
+        # What Label Studio told us.
+        self.events = EventStore(database)
+        self.tasks = TaskStore(database)
+        self.items = ItemStore(database)
+        self.annotators = AnnotatorStore(database)
+        self.comparisons = ComparisonStore(database, self.events)
+        self.projects = ProjectStore(database, self.comparisons)
+        # What we made of it.
+        self.leases = LeaseStore(database)
+        self.findings = FindingStore(database)
+        self.rankings = RankingStore(database)
+        self.flags = FlagStore(database)
+        self.spending = SpendingStore(database)
+        self.runs = RunStore(database, self.leases, self.findings, self.rankings, self.flags, self.spending)
+        self.live = LiveStore(database)
+        self.decisions = DecisionStore(database)
+        self.statements = StatementStore(database)
+        self.follow_ups = FollowUpStore(database)
+        # What we told others, and who may ask.
+        self.publications = PublicationStore(database)
+        self.notifications = NotificationStore(database)
+        self.problems = ProblemStore(database)
+        self.users = UserStore(database)
+        self.logins = LoginStore(database)
+        self.secrets = SecretStore(database)
+        self.removals = RemovalStore(database, self.decisions)
+        self.people = PersonStore(database, self.decisions, self.secrets)
+
+    @property
+    def engine(self) -> Engine:
+        """The database's engine."""
+        return self.database.engine
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """This process's clock."""
+        return self.database.clock
+
+    def close(self) -> None:
+        """Give back all database connections."""
+        self.database.close()
 
 
-def open_store(settings: Settings) -> Store:
-    """Open the configured database, bring its schema up to date, and wrap it."""
-    engine = open_engine(settings.database_url, pool_size=settings.threads + 4)
+def open_store(settings: Settings, *, patience: float = BUSY_SECONDS) -> Store:
+    """Open the configured database, close it to others on this machine, bring its schema up to date, and wrap it."""
+    path = make_url(settings.database_url).database
+    if settings.database_url.startswith("sqlite") and path:
+        keep_private(Path(path), folder_is_ours=Path(path).parent == settings.model_dir)
+    engine = open_engine(settings.database_url, pool_size=settings.threads + SPARE_CONNECTIONS, patience=patience)
     migrate(engine)
     return Store(engine)

@@ -8,26 +8,30 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from backend.domain import ChainCheck, Decision, Page, Review, Verdict
+from backend.domain import ChainCheck, Choice, Decision, Page, Review
 from backend.errors import NotFoundError
-from backend.schema import decisions, projects
-from backend.store.base import StoreBase, page
+from backend.store.database import Aggregate
+from backend.store.paging import page
+from backend.store.project_rows import project_row
+from backend.store.schema import decisions
 
 FIRST = "0" * 64
 ERASE = "erase"
+#: A line that takes an earlier one back; its source key names the line.
+WITHDRAW = "withdraw"
 ERASED_AUTHOR = "erased"
 
 Redact = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
 
-class DecisionStore(StoreBase):
+class DecisionStore(Aggregate):
     """Appending, reading and checking decisions."""
 
-    def add_decision(
+    def add(
         self,
         project_id: int,
         annotator_id: str,
-        decision: Verdict,
+        decision: Choice,
         *,
         author: str,
         comment: str = "",
@@ -37,7 +41,7 @@ class DecisionStore(StoreBase):
         decided_at: float | None = None,
     ) -> Decision:
         """Append a decision; the same `source_key` twice is the same decision and is stored once."""
-        with self._write() as connection:
+        with self._database.write() as connection:
             last = self._last(connection, project_id)
             number = last.number + 1 if last else 1
             key = source_key or f"{source}:{number}"
@@ -56,9 +60,38 @@ class DecisionStore(StoreBase):
             }
             return self._append_line(connection, project_id, last, values, decided_at)
 
-    def add_review(self, review: Review) -> Decision:
-        """Append a decision that came back from the alerts project."""
-        return self.add_decision(
+    def withdraw(
+        self, project_id: int, number: int, *, author: str, reason: str = "", source: str = "dashboard"
+    ) -> Decision:
+        """Append a line that takes line `number` back; the log stays whole, and what was in force before it is again.
+
+        Withdrawing the same line twice appends once. Raises NotFoundError where no decision has that number.
+        """
+        with self._database.write() as connection:
+            last = self._last(connection, project_id)
+            known = select(decisions).where(decisions.c.project_id == project_id)
+            taken = connection.execute(known.where(decisions.c.number == number)).first()
+            if taken is None or taken.decision in (ERASE, WITHDRAW):
+                raise NotFoundError(f"the log of project {project_id} has no decision {number} to take back")
+            key = f"{WITHDRAW}:{number}"
+            row = connection.execute(known.where(decisions.c.source_key == key)).first()
+            if row is not None:
+                return Decision(**row._mapping)
+            values = {
+                "annotator_id": taken.annotator_id,
+                "decision": WITHDRAW,
+                "comment": f"Takes back entry {number}. {reason}".rstrip(),
+                "author": author,
+                "source": source,
+                "source_key": key,
+                "run_id": taken.run_id,
+            }
+            return self._append_line(connection, project_id, last, values, None)
+
+    def add_review(self, review: Review) -> tuple[Decision, bool]:
+        """Append a decision that came back from the alerts project; whether it is new."""
+        before = self.page(review.project_id, limit=1).total
+        made = self.add(
             review.project_id,
             review.annotator_id,
             review.decision,
@@ -66,32 +99,38 @@ class DecisionStore(StoreBase):
             comment=review.comment,
             source="label-studio",
             source_key=review.source_key,
-            decided_at=review.decided_at,
+            decided_at=min(review.decided_at, self._database.clock()),
         )
+        return made, made.number > before
 
-    def list_decisions(
+    def page(
         self, project_id: int, *, annotator_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Page:
         """A page of the log, newest first."""
         query = select(decisions).where(decisions.c.project_id == project_id)
         if annotator_id is not None:
             query = query.where(decisions.c.annotator_id == annotator_id)
-        with self._read() as connection:
+        with self._database.read() as connection:
             return page(connection, query, [(decisions.c.number, True)], limit=limit, cursor=cursor)
 
-    def current_decisions(self, project_id: int) -> dict[str, Decision]:
-        """The decision in force per annotator: the one decided last, whenever it reached us."""
-        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
-        order = (decisions.c.decided_at, decisions.c.number)
-        with self._read() as connection:
-            return {row.annotator_id: Decision(**row._mapping) for row in connection.execute(query.order_by(*order))}
+    def current(self, project_id: int) -> dict[str, Decision]:
+        """The decision in force per annotator: the last that reached us; clocks of others do not count."""
+        return {decision.annotator_id: decision for decision in self.in_force(project_id)}
 
-    def verify_decisions(self, project_id: int) -> ChainCheck:
+    def in_force(self, project_id: int) -> list[Decision]:
+        """Every decision that was not withdrawn, in the order they reached us."""
+        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
+        with self._database.read() as connection:
+            lines = [Decision(**row._mapping) for row in connection.execute(query.order_by(decisions.c.number))]
+        withdrawn = {line.source_key for line in lines if line.decision == WITHDRAW}
+        return [line for line in lines if line.decision != WITHDRAW and f"{WITHDRAW}:{line.number}" not in withdrawn]
+
+    def verify(self, project_id: int) -> ChainCheck:
         """Recompute the chain from its start."""
-        with self._read() as connection:
+        with self._database.read() as connection:
             return check_chain(connection, project_id)
 
-    def _redact(self, connection: Connection, project_id: int, pseudonym: str, redact: Redact) -> int:
+    def redact_in(self, connection: Connection, project_id: int, pseudonym: str, redact: Redact) -> int:
         """Redact the lines for which `redact` gives new values, and append the line that vouches for them."""
         last = self._last(connection, project_id)
         number = last.number + 1 if last else 1
@@ -123,7 +162,7 @@ class DecisionStore(StoreBase):
         self, connection: Connection, project_id: int, last: Any, values: dict[str, Any], decided_at: float | None
     ) -> Decision:
         """Seal a line onto the one before; the salt keeps a redacted line from being guessed by its hash."""
-        now = self.clock()
+        now = self._database.clock()
         values = {
             "number": last.number + 1 if last else 1,
             "project_id": project_id,
@@ -139,9 +178,7 @@ class DecisionStore(StoreBase):
 
     def _last(self, connection: Connection, project_id: int) -> Any:
         """The last line of the log, with the project locked so that the chain cannot fork."""
-        lock = select(projects.c.id).where(projects.c.id == project_id).with_for_update()
-        if connection.execute(lock).first() is None:
-            raise NotFoundError(f"project {project_id} does not exist; `evenhand status` lists the projects")
+        project_row(connection, project_id, lock=True)
         query = select(decisions).where(decisions.c.project_id == project_id)
         return connection.execute(query.order_by(decisions.c.number.desc()).limit(1)).first()
 
@@ -160,13 +197,21 @@ def check_chain(connection: Connection, project_id: int) -> ChainCheck:
         if not is_next or (row.redacted_by is None and seal(values) != row.hash):
             return ChainCheck(False, length, row.number)
         if row.covers and row.redacted_by is None:
-            for number, digest in json.loads(row.covers).items():
-                if unproven.get(int(number)) == (row.number, digest):
-                    del unproven[int(number)]
+            for number, digest in _covers(row.covers).items():
+                if unproven.get(number) == (row.number, digest):
+                    del unproven[number]
         previous, length = row.hash, row.number
     if unproven:
         return ChainCheck(False, length, min(unproven))
     return ChainCheck(True, length, None, redacted)
+
+
+def _covers(text: str) -> dict[int, str]:
+    """The lines a redaction vouches for; none where somebody wrote something else there."""
+    try:
+        return {int(number): str(digest) for number, digest in json.loads(text).items()}
+    except (ValueError, AttributeError, RecursionError):
+        return {}
 
 
 def seal(values: Mapping[str, Any]) -> str:

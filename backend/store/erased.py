@@ -1,4 +1,4 @@
-"""Marks of erased people: a keyed hash each, enough to keep their answers out and to name nobody."""
+"""Marks of erased people: a keyed hash each, enough to keep their answers out, and naming nobody."""
 
 import hashlib
 import hmac
@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, or_, select
 
 from backend.domain import Comparison, Status
-from backend.schema import erasures, projects, secrets
 from backend.store.merge import TOMBSTONE
+from backend.store.schema import erasures, projects, secrets
 
 KEY_NAME = "erasures"
 STATUS: Status = "erased"
@@ -44,7 +44,7 @@ class Erased:
         return bool(self._marks) and isinstance(annotator_id, str) and mark(self._key, annotator_id) in self._marks
 
     def without(self, comparisons: Iterable[Comparison]) -> Iterator[Comparison]:
-        """Answers as they may be stored: of an erased person only that there is one on the task."""
+        """Answers as they may be stored: of an erased person, only that the task has one."""
         for row in comparisons:
             if row.annotator_id in self:
                 row = replace(

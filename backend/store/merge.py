@@ -9,46 +9,25 @@ not change since.
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from backend.domain import Comparison, Task
+from backend.judged import Policy, coin_label
 
 Row = dict[str, Any]
-VERSION_COLUMNS = ("deleted", "seq", "first_seq")
 JUDGED_COLUMNS = ("annotator_id", "task_id", "left_item", "right_item", "coin", "stratum", "outcome")
 TOMBSTONE = Comparison(
     0, None, None, None, None, None, None, None, "empty", None, False, None, created_at=0.0, updated_at=0.0
 )
 
 
-@dataclass(frozen=True)
-class Policy:
-    """Which readable answers count."""
-
-    ground_truth: bool = True
-    predictions: bool = False
-
-
 def judged(row: Mapping[str, Any], policy: Policy) -> Row | None:
     """The part of a row that statistics see, or None if it is left out; the coin is the task unless recorded."""
-    if row["deleted"] or row["status"] not in counted_statuses(policy) or row["outcome"] is None:
-        return None
-    if row["ground_truth"] and not policy.ground_truth:
+    if not policy.judges(row):
         return None
     values = {name: row[name] for name in JUDGED_COLUMNS}
     values["coin"] = coin_label(values["coin"], values["task_id"])
     return values
-
-
-def counted_statuses(policy: Policy) -> tuple[str, ...]:
-    """Statuses of the rows that are judged."""
-    return ("answer", "prediction") if policy.predictions else ("answer",)
-
-
-def coin_label(coin: str | None, task_id: int | None) -> str:
-    """A recorded coin, else the task: in Label Studio one coin serves all annotators of a task."""
-    return coin if coin is not None else f"task:{task_id}"
 
 
 class Merge:

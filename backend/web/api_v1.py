@@ -6,25 +6,30 @@ from typing import Any
 
 from flask import Blueprint
 
-from backend import ingest, status
-from backend.domain import Decision, Page, Project, Run
+from backend.domain import CHOICES, Choice, Decision, Page, Project, Run, Trigger, choice_of
 from backend.errors import NotFoundError, PayloadError
-from backend.report.words import verdict_words
-from backend.store.runs import ANNOTATOR_COLUMNS, ITEM_COLUMNS
+from backend.ingest.reviews import require_reviewer
+from backend.projects import overview, reading
+from backend.report.words import with_aliases
+from backend.store.findings import ANNOTATOR_COLUMNS
+from backend.store.rankings import ITEM_COLUMNS
 from backend.version import product_version
 from backend.web.auth import current_user
 from backend.web.context import get_store, json_body
 from backend.web.openapi import BIGGEST, ID, OBJECT, PAGING, Operations, Param, View
+from backend.web.rights import access
 
 PREFIX = "/api/v1"
 TIMES = frozenset(
     {
         "created_at", "last_event_at", "last_pull_at", "requested_at", "started_at", "finished_at", "first_seen",
         "last_seen", "decided_at", "recorded_at", "updated_at", "first_at", "last_at", "resolved_at", "since",
-        "deleted_at", "ls_updated_at",
+        "deleted_at", "ls_updated_at", "said_at",
     }
 )  # fmt: skip
-DECISIONS = ("confirm", "dismiss", "watch")
+#: Names of an earlier version that outside programs may still sort by.
+OLDER_COLUMNS = {"verdict": "finding", "draw_share": "lbi_share"}
+SORTED_BY = (*dict.fromkeys((*ANNOTATOR_COLUMNS, *OLDER_COLUMNS, "name")),)
 PAGE = {
     "type": "object",
     "required": ["rows", "next", "total"],
@@ -55,22 +60,23 @@ def openapi() -> dict[str, Any]:
 @_route("get", "/status", "State of the service: events, pulls, queue, problems")
 def service_status() -> dict[str, Any]:
     """What `evenhand status` prints."""
-    return dict(to_api(status.overview(get_store())))
+    return dict(to_api(overview.overview(get_store())))
 
 
 @_route("get", "/projects", "All projects", answer=PAGE)
 def projects() -> dict[str, Any]:
     """Every project; few enough for one page."""
-    rows = [project_to_api(project) for project in get_store().list_projects()]
+    rows = [project_to_api(project) for project in get_store().projects.all()]
     return {"rows": rows, "next": None, "total": len(rows)}
 
 
 @_route("get", f"/projects/<{ID}:project_id>", "One project")
 def project(project_id: int) -> dict[str, Any]:
     """One project with its settings and open problems."""
-    found = get_store().get_project(project_id)
-    problems = [vars(problem) for problem in get_store().list_problems(project_id)]
-    return {**project_to_api(found), "problems": to_api(problems)}
+    found = get_store().projects.get(project_id)
+    problems = [vars(problem) for problem in get_store().problems.find(project_id)]
+    said = [_without(line, "id", "project_id") for line in get_store().statements.all(project_id)]
+    return {**project_to_api(found), "problems": to_api(problems), "side_statements": to_api(said)}
 
 
 @_route("patch", f"/projects/<{ID}:project_id>/config", "Change settings", body=OBJECT)
@@ -79,7 +85,9 @@ def change_config(project_id: int) -> dict[str, Any]:
     values = json_body()
     if not isinstance(values, dict):
         raise PayloadError("the body is not an object of project settings")
-    return project_to_api(ingest.change_config(get_store(), get_store().get_project(project_id), values))
+    user = current_user()
+    found = get_store().projects.get(project_id)
+    return project_to_api(reading.change_config(get_store(), found, values, by=user.name if user else "unknown"))
 
 
 @_route(
@@ -88,7 +96,7 @@ def change_config(project_id: int) -> dict[str, Any]:
     "Annotators with flags and evidence, worst first",
     params=(
         RUN,
-        Param("sort", "string", "Column.", default="position", choices=(*ANNOTATOR_COLUMNS, "name")),
+        Param("sort", "string", "Column.", default="position", choices=SORTED_BY),
         ORDER,
         Param("flagged", "boolean", "Only those flagged in this run (or not)."),
         Param("persistent", "boolean", "Only those with a lasting flag (or not)."),
@@ -100,9 +108,9 @@ def change_config(project_id: int) -> dict[str, Any]:
 def annotators(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the run's annotators, each with the decision in force."""
     run = _finished_run(project_id, query["run"])
-    page = get_store().page_annotators(
+    page = get_store().findings.page(
         run.id,
-        sort=query["sort"],
+        sort=OLDER_COLUMNS.get(query["sort"], query["sort"]),
         descending=query["order"] == "desc",
         flagged=query["flagged"],
         persistent=query["persistent"],
@@ -110,9 +118,10 @@ def annotators(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
         limit=query["limit"],
         cursor=query["cursor"],
     )
-    decisions = get_store().current_decisions(project_id)
+    decisions = get_store().decisions.current(project_id)
     rows = [annotator_to_api(row, decisions.get(row["annotator"])) for row in page.rows]
-    return {"run": run.id, "rows": rows, "next": page.cursor, "total": page.total}
+    warned = list(get_store().live.warned(project_id))
+    return {"run": run.id, "rows": rows, "next": page.cursor, "total": page.total, "early_warnings": warned}
 
 
 @_route("get", f"/projects/<{ID}:project_id>/annotators/<annotator_id>", "One annotator", params=(RUN,))
@@ -120,17 +129,19 @@ def annotator(project_id: int, annotator_id: str, query: Mapping[str, Any]) -> d
     """One annotator's evidence in a run, live evidence and decisions."""
     store = get_store()
     run = _finished_run(project_id, query["run"])
-    row = store.run_annotator(run.id, annotator_id)
+    row = store.findings.get(run.id, annotator_id)
+    _, live = store.live.get(project_id, [annotator_id])
+    current = live.get(annotator_id)
+    if row is None and current is not None and current.warned_at is not None:
+        row = {"annotator": annotator_id, "comparisons": current.answers, "warned": True}
     if row is None:
         raise NotFoundError(f"run {run.id} has no annotator {annotator_id[:60]!r}; /annotators lists them")
-    person = store.list_annotators(project_id, [annotator_id]).get(annotator_id)
+    person = store.annotators.get(project_id, [annotator_id]).get(annotator_id)
     named = {**row, "name": person.name if person else None, "email": person.email if person else None}
-    _, live = store.get_live(project_id, [annotator_id])
-    current = live.get(annotator_id)
     evidence = None if current is None else {"log_e": current.log_e, "sup_log_e": current.sup_log_e}
-    lines = store.list_decisions(project_id, annotator_id=annotator_id, limit=1000).rows
+    lines = store.decisions.page(project_id, annotator_id=annotator_id, limit=1000).rows
     log = [_without(line, "salt") for line in lines]
-    decision = store.current_decisions(project_id).get(annotator_id)
+    decision = store.decisions.current(project_id).get(annotator_id)
     return {**annotator_to_api(named, decision), "run": run.id, "live": to_api(evidence), "decisions": to_api(log)}
 
 
@@ -145,16 +156,16 @@ def ranking(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the run's ranking."""
     run = _finished_run(project_id, query["run"])
     store = get_store()
-    page = store.page_items(
+    page = store.rankings.page(
         run.id,
         sort=query["sort"],
         descending=query["order"] == "desc",
         limit=query["limit"],
         cursor=query["cursor"],
     )
-    labels = store.item_labels(project_id, [row["item"] for row in page.rows])
+    labels = store.items.labels(project_id, [row["item"] for row in page.rows])
     rows = [{**_without(row, "run_id"), "label": labels.get(row["item"], row["item"])} for row in page.rows]
-    changes = [_without(row, "run_id", "position") for row in store.order_changes(run.id)]
+    changes = [_without(row, "run_id", "position") for row in store.rankings.order_changes(run.id)]
     return {"run": run.id, "rows": rows, "next": page.cursor, "total": page.total, "order_changes": changes}
 
 
@@ -167,8 +178,8 @@ def ranking(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
 )
 def tasks(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of tasks."""
-    get_store().get_project(project_id)
-    page = get_store().list_tasks(
+    get_store().projects.get(project_id)
+    page = get_store().tasks.page(
         project_id, is_labeled=query["is_labeled"], limit=query["limit"], cursor=query["cursor"]
     )
     return page_to_api(page, "project_id", "seq", "deleted")
@@ -177,21 +188,22 @@ def tasks(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
 @_route("get", f"/projects/<{ID}:project_id>/runs", "Runs, newest first", params=PAGING, answer=PAGE)
 def runs(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of runs."""
-    get_store().get_project(project_id)
-    return page_to_api(get_store().list_runs(project_id, limit=query["limit"], cursor=query["cursor"]), "attempts")
+    get_store().projects.get(project_id)
+    return page_to_api(get_store().runs.page(project_id, limit=query["limit"], cursor=query["cursor"]), "attempts")
 
 
 @_route("post", f"/projects/<{ID}:project_id>/runs", "Run now")
+@access("reviewer")
 def run_now(project_id: int) -> dict[str, Any]:
     """Queue a run, or return the one that already waits."""
     user = current_user()
-    return run_to_api(get_store().request_run(project_id, "manual", user.name if user else None))
+    return run_to_api(get_store().runs.request(project_id, Trigger.MANUAL, user.name if user else None))
 
 
 @_route("get", f"/projects/<{ID}:project_id>/runs/<{ID}:run_id>", "One run, with its progress")
 def run(project_id: int, run_id: int) -> dict[str, Any]:
     """One run."""
-    return run_to_api(get_store().get_run(run_id, project_id=project_id))
+    return run_to_api(get_store().runs.get(run_id, project_id=project_id))
 
 
 @_route("get", f"/projects/<{ID}:project_id>/audit", "Is the design fit to judge anybody", params=(RUN,))
@@ -211,11 +223,11 @@ def audit(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
 def decisions(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the append-only log, and whether its chain is intact."""
     store = get_store()
-    store.get_project(project_id)
-    page = store.list_decisions(
+    store.projects.get(project_id)
+    page = store.decisions.page(
         project_id, annotator_id=query["annotator"], limit=query["limit"], cursor=query["cursor"]
     )
-    return {**page_to_api(page, "project_id", "salt"), "intact": store.verify_decisions(project_id).intact}
+    return {**page_to_api(page, "project_id", "salt"), "intact": store.decisions.verify(project_id).intact}
 
 
 @_route(
@@ -227,23 +239,25 @@ def decisions(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
         "required": ["annotator", "decision"],
         "properties": {
             "annotator": {"type": "string", "minLength": 1, "maxLength": 200},
-            "decision": {"enum": list(DECISIONS)},
+            "decision": {"enum": list(CHOICES)},
             "comment": {"type": "string", "maxLength": 5000},
             "run": {"type": ["integer", "null"], "minimum": 1, "maximum": BIGGEST},
         },
     },
 )
+@access("reviewer")
 def decide(project_id: int) -> dict[str, Any]:
     """Append a decision under the caller's name."""
     annotator_id, decision, comment, run_id = _decision_body(json_body())
     store = get_store()
-    if annotator_id not in store.list_annotators(store.get_project(project_id).id, [annotator_id]):
+    if annotator_id not in store.annotators.get(store.projects.get(project_id).id, [annotator_id]):
         raise NotFoundError(f"project {project_id} has no annotator {annotator_id[:60]!r}; /annotators lists them")
     if run_id is not None:
-        store.get_run(run_id, project_id=project_id)
+        store.runs.get(run_id, project_id=project_id)
     user = current_user()
     author = user.name if user else "unknown"
-    made = store.add_decision(
+    require_reviewer(store, project_id, annotator_id, author)
+    made = store.decisions.add(
         project_id, annotator_id, decision, author=author, comment=comment, source="api", run_id=run_id
     )
     return decision_to_api(made)
@@ -265,6 +279,7 @@ for _name, _type, _summary in (
 _PROJECT_REF = {"type": ["string", "integer", "object"]}
 _OTHERS: tuple[tuple[str, str, str, dict[str, Any] | None], ...] = (
     ("get", "/health", "Alive; needs no credentials", None),
+    ("get", "/ready", "Whether the database answers; needs no credentials", None),
     ("post", "/setup", "Label Studio connects a project", {"project": _PROJECT_REF, "schema": {"type": "string"}}),
     ("post", "/predict", "Label Studio asks for the consensus", {"tasks": {"type": "array", "items": OBJECT}}),
     ("post", "/webhook", "Label Studio reports an event", {"action": {"type": "string"}, "project": OBJECT}),
@@ -284,7 +299,7 @@ operations.declare("get", "/metrics", "Counters and timings for Prometheus", con
 def project_to_api(found: Project) -> dict[str, Any]:
     """A project as the API shows it."""
     store = get_store()
-    latest = store.latest_run(found.id)
+    latest = store.runs.latest(found.id)
     shown = {
         name: getattr(found, name)
         for name in (
@@ -293,7 +308,8 @@ def project_to_api(found: Project) -> dict[str, Any]:
         )
     }  # fmt: skip
     summary = {"id": latest.id, "finished_at": latest.finished_at, "summary": latest.summary} if latest else None
-    return dict(to_api({**shown, "latest_run": summary, "flagged": len(store.list_flags(found.id))}))
+    counts = {"flagged": len(store.flags.all(found.id)), "warned": len(store.live.warned(found.id))}
+    return dict(to_api({**shown, "latest_run": summary, **counts}))
 
 
 def run_to_api(found: Run) -> dict[str, Any]:
@@ -307,9 +323,8 @@ def decision_to_api(found: Decision) -> dict[str, Any]:
 
 
 def annotator_to_api(row: Mapping[str, Any], decision: Decision | None) -> dict[str, Any]:
-    """An annotator's row with words for the verdict and the decision in force."""
-    shown = to_api(_without(row, "run_id"))
-    shown["verdict"] = verdict_words(row["verdict"])
+    """An annotator's row with its finding in words, older names included, and the decision in force."""
+    shown = to_api(with_aliases(_without(row, "run_id")))
     shown["decision"] = decision.decision if decision else None
     return dict(shown)
 
@@ -339,24 +354,25 @@ def _finished_run(project_id: int, run_id: int | None) -> Run:
     """The asked-for finished run, or the latest."""
     store = get_store()
     if run_id is not None:
-        found = store.get_run(run_id, project_id=project_id)
+        found = store.runs.get(run_id, project_id=project_id)
         if found.status != "done":
             raise NotFoundError(f"run {run_id} is {found.status}; only finished runs have results")
         return found
-    latest = store.latest_run(store.get_project(project_id).id)
+    latest = store.runs.latest(store.projects.get(project_id).id)
     if latest is None:
         raise NotFoundError(f"project {project_id} has no finished run yet; POST to /runs starts one")
     return latest
 
 
-def _decision_body(body: Any) -> tuple[str, Any, str, int | None]:
+def _decision_body(body: Any) -> tuple[str, Choice, str, int | None]:
     """Check the body of a decision."""
     body = body if isinstance(body, dict) else {}
-    annotator_id, decision, comment, run_id = (body.get(key) for key in ("annotator", "decision", "comment", "run"))
+    annotator_id, chosen, comment, run_id = (body.get(key) for key in ("annotator", "decision", "comment", "run"))
+    decision = choice_of(chosen)
     if not isinstance(annotator_id, str) or not 0 < len(annotator_id) <= 200:
         raise PayloadError("annotator is missing; expected the annotator's id as text")
-    if decision not in DECISIONS:
-        raise PayloadError(f"decision is {str(decision)[:60]!r}; expected one of {', '.join(DECISIONS)}")
+    if decision is None:
+        raise PayloadError(f"decision is {str(chosen)[:60]!r}; expected one of {', '.join(CHOICES)}")
     if comment is not None and (not isinstance(comment, str) or len(comment) > 5000):
         raise PayloadError("comment is not text of at most 5000 characters")
     if run_id is not None and (isinstance(run_id, bool) or not isinstance(run_id, int) or not 0 < run_id <= BIGGEST):

@@ -1,68 +1,54 @@
-"""Who may do what: default-deny on every route, named people, Label Studio by Basic or secret, CSRF.
+"""Who calls, and whether that suffices: default-deny on every route, named people with roles, Label Studio, CSRF.
 
-A view says who may call it with `@access("public" | "protocol" | "webhook" | "people")`; without it the route is
-for people only. For views: `current_user()`, `csrf_token()`, `log_in(name, password)`, `log_out()`.
+A view says who may call it with `@access(...)` of `backend.web.rights`; without it reading is for readers and changing
+for owners. For views: `current_user()`, `csrf_token()`, `log_in(name, password)`, `log_out()`.
 """
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal
 from urllib.parse import urlsplit
 
 from flask import Flask, current_app, g, redirect, request, session, url_for
-from werkzeug.security import check_password_hash, generate_password_hash
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from backend.errors import ForbiddenError, TooManyAttemptsError, UnauthorizedError
-from backend.settings import is_loopback
+from backend.domain import Role
+from backend.errors import ForbiddenError, TooManyAttemptsError, UnauthorizedError, UnsupportedBodyError
+from backend.label_studio.payloads import TRAINING
+from backend.settings import SECRET_HEADER, is_loopback
 from backend.web.context import get_settings, get_store, wants_html
+from backend.web.passwords import PasswordDesk, same
+from backend.web.rights import SAFE_METHODS, Access, access_needed, is_allowed
 
-Level = Literal["public", "protocol", "webhook", "people"]
-View = TypeVar("View", bound=Callable[..., Any])
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-SECRET_HEADER = "X-Evenhand-Secret"  # noqa: S105 - a header's name
 CSRF_FIELD = "csrf_token"
 CSRF_HEADER = "X-CSRF-Token"
-VERIFIED_SECONDS = 60.0
 NO_USERS_SECONDS = 1.0
 LOGIN_ENDPOINT = "dashboard.login"
 LOCAL_USER = "local"
+#: Asked by machines all the time; they look at nothing, the database least of all.
+PROBES = frozenset({"ml_api.health", "ml_api.ready"})
+#: Headers a proxy adds: who sends them does not sit at this machine, whatever the connection says.
+FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
+SMALL_BODY = 100_000
 
 
 @dataclass(frozen=True)
 class User:
-    """Somebody we let in, and how."""
+    """Somebody we let in, how, and with which rights."""
 
     name: str
     via: Literal["session", "basic", "secret", "open"]
-
-
-def access(level: Level) -> Callable[[View], View]:
-    """Mark who may call a view."""
-
-    def mark(view: View) -> View:
-        view.evenhand_access = level  # type: ignore[attr-defined]
-        return view
-
-    return mark
-
-
-def access_level(app: Flask, endpoint: str | None) -> Level:
-    """The level of an endpoint; the dashboard's static files are public, all else unmarked is for people."""
-    if endpoint == "dashboard.static":
-        return "public"
-    level: Level = getattr(app.view_functions.get(endpoint or ""), "evenhand_access", "people")
-    return level
+    role: Role
 
 
 def init_app(app: Flask) -> None:
     """Guard every request of the app."""
-    app.extensions["evenhand_verified"] = _Verified()
+    app.extensions["evenhand_passwords"] = PasswordDesk()
     app.extensions["evenhand_refused"] = _Refused()
     app.extensions["evenhand_no_users"] = {}
     app.before_request(_guard)
@@ -84,7 +70,7 @@ def _has_users() -> bool:
     remembered: dict[str, float] = current_app.extensions["evenhand_no_users"]
     if remembered.get("until", 0.0) > time.monotonic():
         return False
-    found = get_store().has_users()
+    found = get_store().users.exist()
     remembered["until"] = 0.0 if found else time.monotonic() + NO_USERS_SECONDS
     return found
 
@@ -97,15 +83,20 @@ def csrf_token() -> str:
 
 
 def log_in(name: str, password: str) -> User:
-    """Start a session; raises UnauthorizedError or TooManyAttemptsError."""
-    _check_password(name, password)
+    """Start a session; raises UnauthorizedError, ForbiddenError or TooManyAttemptsError."""
+    role = _check_password(name, password)
+    if not is_allowed(role, "account"):
+        raise ForbiddenError(
+            f"{name} is the account Label Studio calls with and opens no page; add one for yourself with "
+            "`evenhand users add NAME --role owner`"
+        )
     session.clear()
     session.permanent = True
     session["user"] = name
-    session["fingerprint"] = _fingerprint(name)
+    session["fingerprint"] = _fingerprint(_secret_and_role(name)[0])
     csrf_token()
-    g.evenhand_user = User(name, "session")
-    return User(name, "session")
+    g.evenhand_user = User(name, "session", role)
+    return User(name, "session", role)
 
 
 def log_out() -> None:
@@ -114,59 +105,62 @@ def log_out() -> None:
     g.pop("evenhand_user", None)
 
 
-def hash_password(password: str) -> str:
-    """A salted, slow hash for the users table."""
-    return generate_password_hash(password, method="scrypt")
-
-
 def _guard() -> WerkzeugResponse | None:
     """Let a request through, send people to the login page, or refuse."""
-    level = access_level(current_app, request.endpoint)
+    needed = access_needed(current_app, request.endpoint, request.method)
     _refuse_other_sites()
     try:
-        user = _identify(level)
+        user = _identify(needed)
     except UnauthorizedError:
-        if level == "webhook":
+        if needed == "webhook":
             _count_refused()
         raise
     g.evenhand_user = user
-    if level == "public":
-        if user is not None:
-            _require_csrf(user, level)
-        return None
-    if user is None:
-        if wants_html() and request.method in SAFE_METHODS and LOGIN_ENDPOINT in current_app.view_functions:
-            return redirect(url_for(LOGIN_ENDPOINT, next=request.full_path.rstrip("?")))
-        if level == "webhook":
-            _count_refused()
-        raise UnauthorizedError(_refusal(level))
-    _require_csrf(user, level)
+    if user is None and needed != "public":
+        return _turn_away(needed)
+    _require_csrf(user, needed)
+    if user is not None and not is_allowed(user.role, needed):
+        raise ForbiddenError(f"{user.name} has the role {user.role}; this needs {needed} (`evenhand users add --role`)")
     return None
 
 
-def _identify(level: Level) -> User | None:
+def _turn_away(needed: Access) -> WerkzeugResponse:
+    """Send people to the login page; refuse programs."""
+    if wants_html() and request.method in SAFE_METHODS and LOGIN_ENDPOINT in current_app.view_functions:
+        return redirect(url_for(LOGIN_ENDPOINT, next=request.full_path.rstrip("?")))
+    if needed == "webhook":
+        _count_refused()
+    raise UnauthorizedError(_refusal(needed))
+
+
+def _identify(needed: Access) -> User | None:
     """Who calls; wrong credentials raise, missing ones give None. Public pages look at the session only."""
-    if level == "public":
-        return _session_user()
+    if needed == "public":
+        return None if request.endpoint in PROBES else _session_user()
     settings = get_settings()
     sent = request.headers.get(SECRET_HEADER)
-    if level == "webhook" and sent is not None and settings.webhook_secret:
-        if _same(sent, settings.webhook_secret):
-            return User("Label Studio", "secret")
+    if needed == "webhook" and sent is not None and settings.webhook_secret:
+        if same(sent, settings.webhook_secret):
+            return User("Label Studio", "secret", "protocol")
         raise UnauthorizedError(f"{SECRET_HEADER} is wrong; run `evenhand connect` to install the right one")
     basic = request.authorization
     if basic is not None and basic.type == "basic":
         name, password = basic.username or "", basic.password or ""
         if settings.has_credentials or _has_users():
-            _check_password(name, password)
-            return User(name, "basic")
+            return User(name, "basic", _check_password(name, password))
     user = _session_user()
     if user is not None:
         return user
-    needs_secret = level == "webhook" and bool(settings.webhook_secret)
+    needs_secret = needed == "webhook" and bool(settings.webhook_secret) and not _is_training()
     if not needs_secret and _is_local_request() and is_open():
-        return User(LOCAL_USER, "open")
+        return User(LOCAL_USER, "open", "owner")
     return None
+
+
+def _is_training() -> bool:
+    """Whether this is "Start Training", which Label Studio sends like /setup: with Basic credentials, or with none."""
+    body = request.get_json(silent=True) if request.content_length and request.content_length < SMALL_BODY else None
+    return isinstance(body, dict) and body.get("action") == TRAINING
 
 
 def _session_user() -> User | None:
@@ -174,24 +168,27 @@ def _session_user() -> User | None:
     name = session.get("user")
     if not isinstance(name, str):
         return None
-    expected = _fingerprint(name)
-    if expected is None or not _same(str(session.get("fingerprint", "")), expected):
+    stored, role = _secret_and_role(name)
+    expected = _fingerprint(stored)
+    is_theirs = expected is not None and same(str(session.get("fingerprint", "")), expected)
+    if not is_theirs or not is_allowed(role, "account"):
         session.clear()
         return None
-    return User(name, "session")
+    return User(name, "session", role)
 
 
 def _is_local_request() -> bool:
-    """Whether the request comes from this machine, under a local name (a foreign name would be DNS rebinding)."""
-    return is_loopback(request.remote_addr or "") and is_loopback(_host_of(f"//{request.host}")[1])
+    """Whether somebody at this machine asks, under a local name (a foreign one would be DNS rebinding), unforwarded."""
+    is_near = is_loopback(request.remote_addr or "") and is_loopback(_host_of(f"//{request.host}")[1])
+    return is_near and not any(name in request.headers for name in FORWARDED)
 
 
 def _refuse_other_sites() -> None:
-    """Browsers tell where a request comes from; changes from other sites are refused."""
+    """Browsers tell where a request comes from; changes from other sites, or from nowhere, are refused."""
     if request.method in SAFE_METHODS:
         return
     origin = request.headers.get("Origin")
-    allowed = {request.host, urlsplit(get_settings().public_url).netloc}
+    allowed = {request.host, urlsplit(get_settings().public_url).netloc} - {""}
     is_foreign = origin is not None and _host_of(origin)[0] not in allowed
     if is_foreign or request.headers.get("Sec-Fetch-Site") == "cross-site":
         raise ForbiddenError("this change was asked for by a page of another site; use the dashboard itself")
@@ -206,62 +203,82 @@ def _host_of(address: str) -> tuple[str, str]:
         return "invalid", "invalid"
 
 
-def _require_csrf(user: User, level: Level) -> None:
-    """Cookies travel by themselves, so a change made with one must carry the session's token."""
-    if request.method in SAFE_METHODS or user.via in ("basic", "secret"):
+def _require_csrf(user: User | None, needed: Access) -> None:
+    """What a browser sends by itself (cookies, remembered passwords, nothing at all) must come with our token or JSON.
+
+    Forms of other sites can send neither: a token they cannot read, JSON they may not.
+    """
+    if request.method in SAFE_METHODS:
         return
-    if user.via == "open" and (level != "people" or request.is_json):
+    if user is not None and user.via != "session":
+        _require_json(user, needed)
         return
+    _require_token()
+
+
+def _require_json(user: User, needed: Access) -> None:
+    """Programs send JSON; a form of the dashboard carries the token instead."""
+    is_bare = user.via != "open" and not request.content_length and "Transfer-Encoding" not in request.headers
+    if request.is_json or is_bare:
+        return
+    if needed in ("protocol", "webhook") or not (request.form or CSRF_HEADER in request.headers):
+        raise UnsupportedBodyError("send the body as JSON, with Content-Type: application/json")
+    _require_token()
+
+
+def _require_token() -> None:
+    """The session's token, in a header or in the form."""
     sent = request.headers.get(CSRF_HEADER) or request.form.get(CSRF_FIELD, "")
     expected = session.get(CSRF_FIELD)
-    if not expected or not _same(sent, str(expected)):
+    if not expected or not same(sent, str(expected)):
         raise ForbiddenError(
             "the form's security token is missing or out of date; reload the page and try again "
             "(programs send Basic credentials, or Content-Type: application/json where none are needed)"
         )
 
 
-def _check_password(name: str, password: str) -> None:
-    """Check a name and password with growing delays; raises UnauthorizedError or TooManyAttemptsError."""
-    store = get_store()
-    verified: _Verified = current_app.extensions["evenhand_verified"]
-    stored = _stored_secret(name)
-    if verified.knows(name, password, stored):
-        return
-    key = f"{request.remote_addr}|{name[:100]}"
-    delay = store.login_delay(key)
+def _check_password(name: str, password: str) -> Role:
+    """The role of a name whose password is right; raises UnauthorizedError or TooManyAttemptsError."""
+    settings = get_settings()
+    is_basic_user = settings.has_credentials and same(name, settings.basic_auth_user)
+    desk: PasswordDesk = current_app.extensions["evenhand_passwords"]
+    stored, role = _secret_and_role(name)
+    is_given = is_basic_user and same(password, settings.basic_auth_pass)
+    if not is_basic_user and desk.knows(name, password, stored):
+        return role
+    key = f"{_network()}|{name[:100]}"
+    delay = get_store().logins.delay(key)
     if delay > 0:
         raise TooManyAttemptsError(f"too many failed attempts; try again in {delay:.0f} s", delay)
-    if _is_right(name, password, stored):
-        store.record_login(key, succeeded=True)
-        verified.remember(name, password, stored)
-        return
-    store.record_login(key, succeeded=False)
+    if is_given:
+        return role
+    if desk.check(_network(), name, password, None if is_basic_user else stored):
+        get_store().logins.record(key, succeeded=True)
+        return role
+    get_store().logins.record(key, succeeded=False)
     raise UnauthorizedError("user name or password is wrong")
 
 
-def _is_right(name: str, password: str, stored: str | None) -> bool:
-    """Compare in constant time; an unknown name costs as much as a wrong password."""
+def _network() -> str:
+    """The caller's address; of IPv6 the part that one household shares, since the rest is theirs to choose."""
+    address = request.remote_addr or ""
+    try:
+        return str(ipaddress.ip_network(f"{address}/64", strict=False)) if ":" in address else address
+    except ValueError:
+        return address
+
+
+def _secret_and_role(name: str) -> tuple[str | None, Role]:
+    """What a name's password is checked against, and the role behind it."""
     settings = get_settings()
-    if settings.has_credentials and _same(name, settings.basic_auth_user):
-        return _same(password, settings.basic_auth_pass)
-    if stored is None:
-        check_password_hash(_DUMMY_HASH, password)
-        return False
-    return check_password_hash(stored, password)
+    if settings.has_credentials and same(name, settings.basic_auth_user):
+        return settings.basic_auth_pass, settings.basic_auth_role
+    account = get_store().users.get(name[:200])
+    return (None, "protocol") if account is None else (account.password_hash, account.role)
 
 
-def _stored_secret(name: str) -> str | None:
-    """What a name's password is checked against."""
-    settings = get_settings()
-    if settings.has_credentials and _same(name, settings.basic_auth_user):
-        return settings.basic_auth_pass
-    return get_store().get_password_hash(name[:200])
-
-
-def _fingerprint(name: str) -> str | None:
+def _fingerprint(stored: str | None) -> str | None:
     """A mark of the current password, so that changing it ends all sessions."""
-    stored = _stored_secret(name)
     key = current_app.secret_key
     if stored is None or not key:
         return None
@@ -269,17 +286,15 @@ def _fingerprint(name: str) -> str | None:
     return hmac.new(key_bytes, stored.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def _same(left: str, right: str) -> bool:
-    """Constant-time equality."""
-    return hmac.compare_digest(left.encode("utf-8", "replace"), right.encode("utf-8", "replace"))
-
-
-def _refusal(level: Level) -> str:
+def _refusal(needed: Access) -> str:
     """What a stranger is told."""
-    if level == "webhook":
+    if needed == "webhook":
         return f"events need the header {SECRET_HEADER} or Basic credentials; run `evenhand connect` to install it"
     if is_open():
-        return "without credentials only this machine may call; set BASIC_AUTH_USER and BASIC_AUTH_PASS"
+        return (
+            "without credentials only this machine may call, directly and by its own name; "
+            "add an account with `evenhand users add`, or set BASIC_AUTH_USER and BASIC_AUTH_PASS"
+        )
     return "log in, or send Basic credentials"
 
 
@@ -290,8 +305,8 @@ def _count_refused() -> None:
     if number == 0:
         return
     store = get_store()
-    store.count_event("webhook", "unauthorized", number)
-    store.raise_problem(
+    store.events.count("webhook", "unauthorized", number)
+    store.problems.open(
         None,
         "webhook_unauthorized",
         "events were refused: they carried neither the right webhook secret nor Basic credentials",
@@ -315,35 +330,3 @@ class _Refused:
                 return 0
             number, self._waiting, self._next = self._waiting, 0, time.monotonic() + 1.0
             return number
-
-
-class _Verified:
-    """Remembers for a minute which credentials were right: the hash is slow on purpose, Label Studio calls often."""
-
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
-        self._until: dict[bytes, float] = {}
-        self._lock = threading.Lock()
-
-    def knows(self, name: str, password: str, stored: str | None) -> bool:
-        """Whether exactly these were right a moment ago."""
-        return stored is not None and self._until.get(self._digest(name, password, stored), 0.0) > time.monotonic()
-
-    def remember(self, name: str, password: str, stored: str | None) -> None:
-        """Keep a digest, never the password."""
-        with self._lock:
-            if len(self._until) > 1000:
-                self._until.clear()
-            self._until[self._digest(name, password, stored or "")] = time.monotonic() + VERIFIED_SECONDS
-
-    def _digest(self, name: str, password: str, stored: str) -> bytes:
-        text = "\x00".join((name, password, stored)).encode("utf-8", "replace")
-        return hmac.new(self._key, text, hashlib.sha256).digest()
-
-
-# Of no account; checking against it makes unknown names as slow as known ones.
-_DUMMY_HASH = (
-    "scrypt:32768:8:1$evenhanddummysalt$"
-    "00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
-    "000000000000000000"
-)

@@ -5,11 +5,12 @@ from typing import Any
 
 from flask import current_app, request
 
-from backend.combine import Combiner
+from backend.ingest.group_commit import GroupCommit
 from backend.json_values import parse_json
-from backend.protocol import Event
+from backend.label_studio.payloads import Event
 from backend.settings import Settings
 from backend.store import Store
+from backend.web.readiness import Readiness
 from backend.web.refusals import Refusals
 
 KEY = "evenhand"
@@ -21,8 +22,9 @@ class Services:
 
     settings: Settings
     store: Store
-    events: Combiner[Event, dict[str, Any]]
+    events: GroupCommit[Event, dict[str, Any]]
     refusals: Refusals
+    readiness: Readiness
 
 
 def get_services() -> Services:
@@ -43,7 +45,7 @@ def get_settings() -> Settings:
 
 def json_body() -> Any:
     """The request's body as JSON; raises PayloadError."""
-    return parse_json(request.get_data(cache=False))
+    return parse_json(request.get_data())
 
 
 def wants_html() -> bool:

@@ -21,7 +21,7 @@ def init_app(app: Flask) -> None:
 def report_file(project_id: int, run_id: int, name: str) -> Response:
     """One file of a run's report; ?pseudonymise=1 hides who the annotators are."""
     store = get_store()
-    report = report_of_run(store, store.get_run(run_id, project_id=project_id))
+    report = report_of_run(store, store.runs.get(run_id, project_id=project_id))
     if request.args.get("pseudonymise", "").lower() in ("1", "true", "yes"):
         report = pseudonymised(report)
     response = Response(render(report, name), content_type=MEDIA_TYPES[name])

@@ -1,5 +1,6 @@
 """One table of API operations: it registers the routes, reads their parameters and describes them."""
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class Operation:
             "parameters": [*path_params, *(param.describe() for param in self.params)],
             "responses": {
                 "200": {"description": "done", "content": {self.content_type: {"schema": self.answer}}},
-                **dict.fromkeys(("400", "401", "403", "404", "409", "413", "422", "429", "503"), failure),
+                **dict.fromkeys(("400", "401", "403", "404", "409", "413", "415", "422", "429", "503"), failure),
             },
         }
         if self.body is not None:
@@ -150,6 +151,7 @@ class Operations:
             )
             self.table.append(operation)
 
+            @functools.wraps(view)  # takes over who may call it
             def call(**path: Any) -> Any:
                 path = {key: clean(value) if isinstance(value, str) else value for key, value in path.items()}
                 if operation.params:
@@ -157,7 +159,6 @@ class Operations:
                 result = view(**path)
                 return result if isinstance(result, Response) else jsonify(result)
 
-            call.evenhand_access = getattr(view, "evenhand_access", "people")  # type: ignore[attr-defined]
             bp.add_url_rule(rule, endpoint=view.__name__, view_func=call, methods=[method.upper()])
             return view
 

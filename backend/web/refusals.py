@@ -5,7 +5,7 @@ import threading
 import time
 
 from backend.errors import StoreError
-from backend.ingest import OTHER
+from backend.ingest.events import OTHER
 from backend.store import Store
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Refusals:
             count, self._count, self._stored_at = self._count, 0, now
         logger.warning("%d events were refused, since too many were under way; the next pull brings them", count)
         try:
-            store.count_event(OTHER, "refused", count)
+            store.events.count(OTHER, "refused", count)
         except StoreError:
             with self._lock:
                 self._count += count

@@ -1,16 +1,18 @@
 // Draws the dashboard's charts from the data blocks beside them. Colours are the style sheet's, so that light and dark
 // follow by themselves; nothing is written as inline style or markup, which the pages' security policy forbids.
-import { areaY, axisX, axisY, dot, gridX, gridY, lineY, line, link, plot, pointer, pointerX, ruleX, ruleY, tip } from "@observablehq/plot";
+import { areaY, axisX, axisY, dot, gridX, gridY, hexagon, hexbin, lineY, line, link, plot, pointer, pointerX, ruleX, ruleY, text, tip } from "@observablehq/plot";
 
 const KINDS = ["wait", "calm", "lean", "always"]; // later ones lie on top
 const COLOUR = Object.fromEntries(KINDS.map((kind) => [kind, `var(--${kind})`]));
 const SYMBOL = { calm: "circle", lean: "square", always: "triangle", wait: "times" };
 const DASH = { calm: undefined, lean: "6 3", always: undefined, wait: "1 3" };
 const WIDTH = { calm: 1, lean: 2, always: 2.5, wait: 1 };
-const WORDS = { calm: "no lean found", lean: "leans to one side", always: "always one side", wait: "not assessable yet" };
+const MOST_LABELS = 14;
 
 const sign = (value, digits = 2) =>
   value == null ? "–" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
+const side = (value) => (value == null ? "–" : `${value > 0 ? "left " : value < 0 ? "right " : ""}${Math.abs(value).toFixed(2)}`);
+const isFlagged = (d) => d.kind === "lean" || d.kind === "always";
 const percent = (value) => `${Math.round(100 * value)} %`;
 const moment = (seconds) => (seconds == null ? "" : `\n${new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ")} UTC`);
 const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
@@ -93,11 +95,11 @@ function ranking(data, width) {
 }
 
 function path(data, width) {
-  const points = data.lines.flatMap((one, z) => one.gamma.map((gamma, k) => ({ z, t: data.times[k], gamma, name: one.name, kind: one.kind })));
-  const ends = data.lines.map((one) => ({ t: data.times.at(-1), gamma: one.gamma.at(-1), name: one.name, kind: one.kind }));
+  const points = data.lines.flatMap((one, z) => one.gamma.map((gamma, k) => ({ z, t: data.times[k], gamma, name: one.name, kind: one.kind, finding: one.finding })));
+  const ends = data.lines.map((one) => ({ t: data.times.at(-1), gamma: one.gamma.at(-1), name: one.name, kind: one.kind, url: one.url }));
   const of = (rows, kind) => rows.filter((d) => d.kind === kind);
   return {
-    width, height: Math.min(460, Math.max(300, width * 0.5)), marginLeft: 52, marginRight: 24, marginBottom: 42, marginTop: 28,
+    width, height: Math.min(460, Math.max(300, width * 0.5)), marginLeft: 52, marginRight: width < 520 ? 60 : 110, marginBottom: 42, marginTop: 28,
     x: { label: null, type: data.times.every((t) => t > 0) ? "log" : "linear" }, y: { label: null },
     marks: [
       gridY({ ...grid, ticks: 6 }),
@@ -105,13 +107,50 @@ function path(data, width) {
       axisX({ ...AXIS, ticks: 6, tickFormat: (t) => String(Number(t.toPrecision(2))), label: "path time" }),
       axisY({ ...AXIS, ticks: 6, label: "coefficient" }),
       ...KINDS.map((kind) => line(of(points, kind), { x: "t", y: "gamma", z: "z", stroke: COLOUR[kind], strokeWidth: WIDTH[kind], strokeOpacity: kind === "calm" || kind === "wait" ? 0.45 : 0.95, strokeDasharray: DASH[kind] })),
-      ...KINDS.map((kind) => dot(of(ends, kind), { x: "t", y: "gamma", r: kind === "calm" || kind === "wait" ? 2.5 : 4.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], stroke: COLOUR[kind] })),
-      tip(points, pointer({ ...tipStyle, x: "t", y: "gamma", title: (d) => `${shorten(d.name, 48)}\n${WORDS[d.kind]}\ncoefficient here ${sign(d.gamma)}` })),
+      ...KINDS.map((kind) => dot(of(ends, kind), { x: "t", y: "gamma", r: kind === "calm" || kind === "wait" ? 2.5 : 4.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], stroke: COLOUR[kind], href: kind === "lean" || kind === "always" ? "url" : undefined })),
+      text(spread(ends.filter(isFlagged), "gamma", MOST_LABELS), { x: "t", y: "gamma", dx: 9, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, width < 520 ? 46 : 94) }),
+      tip(points, pointer({ ...tipStyle, x: "t", y: "gamma", title: (d) => `${shorten(d.name, 48)}\n${d.finding}\ncoefficient here ${sign(d.gamma)}` })),
     ],
   };
 }
 
-function scatter(data, width) {
+// Those labelled: the strongest, without two labels at nearly the same place.
+function spread(rows, key, most) {
+  const range = Math.max(...rows.map((d) => Math.abs(d[key])), 1e-9);
+  const kept = [];
+  for (const row of rows) {
+    if (kept.length < most && kept.every((other) => Math.abs(other[key] - row[key]) > range * 0.06)) kept.push(row);
+  }
+  return kept;
+}
+
+// Lean against number of answers; left is on the left. Many people are drawn as density, the flagged as marks.
+function lean(data, width) {
+  const rows = data.points.filter((d) => d.bias != null);
+  const flagged = rows.filter(isFlagged);
+  const others = rows.filter((d) => !isFlagged(d));
+  const cloud = (data.cloud ?? []).map(([bias, n]) => ({ bias, n }));
+  const most = Math.max(2, ...rows.map((d) => d.n), ...cloud.map((d) => d.n));
+  const labelled = spread(flagged, "bias", width < 520 ? 6 : MOST_LABELS);
+  return {
+    width, height: Math.min(460, Math.max(320, width * 0.45)), marginLeft: 56, marginRight: 44, marginBottom: 46, marginTop: 60,
+    x: { domain: [1.02, -1.02], label: null }, y: { type: "log", domain: [Math.max(0.8, Math.min(...rows.map((d) => d.n), ...cloud.map((d) => d.n), most) * 0.8), most * 1.3], label: null },
+    opacity: { type: "log", range: [0.15, 0.95] },
+    marks: [
+      gridX({ ...grid, ticks: 5 }), gridY({ ...grid, ticks: 4 }),
+      ruleX([0], { stroke: "var(--muted)" }),
+      axisX({ ...AXIS, ticks: [1, 0.5, 0, -0.5, -1], tickFormat: (d) => (d === 0 ? "even-handed" : d === 1 ? "always left" : d === -1 ? "always right" : "0.5"), label: null }),
+      axisY({ ...AXIS, ticks: 4, tickFormat: (d) => d.toLocaleString("en"), label: "answers" }),
+      cloud.length ? hexagon(cloud, hexbin({ fillOpacity: "count" }, { x: "bias", y: "n", fill: "var(--calm)", binWidth: 12 })) : null,
+      ...["wait", "calm"].map((kind) => dot(others.filter((d) => d.kind === kind), { x: "bias", y: "n", r: 3.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], fillOpacity: 0.55, stroke: COLOUR[kind] })),
+      ...["lean", "always"].map((kind) => dot(flagged.filter((d) => d.kind === kind), { x: "bias", y: "n", r: 5, symbol: SYMBOL[kind], fill: COLOUR[kind], stroke: "var(--surface)", strokeWidth: 0.75, href: "url" })),
+      text(labelled, { x: "bias", y: "n", dx: 4, dy: -9, rotate: -40, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, 90) }),
+      tip(rows, pointer({ ...tipStyle, x: "bias", y: "n", title: (d) => `${shorten(d.name, 48)}\n${d.finding}\nlean ${side(d.bias)}\n${d.left} left, ${d.right} right, n = ${d.n}` })),
+    ],
+  };
+}
+
+function scatter({ points: data }, width) {
   const most = Math.max(1, ...data.map((d) => Math.max(d.left, d.right)));
   const size = Math.min(width, 560);
   return {
@@ -122,13 +161,14 @@ function scatter(data, width) {
       link([0], { x1: 0, y1: 0, x2: most * 1.05, y2: most * 1.05, stroke: "var(--muted)", strokeOpacity: 0.6 }),
       axisX({ ...AXIS, ticks: 6, label: "left clicks" }),
       axisY({ ...AXIS, ticks: 6, label: "right clicks" }),
-      ...KINDS.map((kind) => dot(data.filter((d) => d.kind === kind), { x: "left", y: "right", r: kind === "calm" ? 3.5 : 5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], fillOpacity: kind === "calm" ? 0.55 : 0.9, stroke: kind === "wait" ? COLOUR[kind] : "var(--surface)", strokeWidth: kind === "wait" ? 1.5 : 0.75 })),
-      tip(data, pointer({ ...tipStyle, x: "left", y: "right", title: (d) => `${shorten(d.name, 48)}\n${WORDS[d.kind]}\n${d.left} left, ${d.right} right, n = ${d.n}\nlean ${sign(d.bias)}` })),
+      ...KINDS.map((kind) => dot(data.filter((d) => d.kind === kind), { x: "left", y: "right", r: kind === "calm" ? 3.5 : 5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], fillOpacity: kind === "calm" ? 0.55 : 0.9, stroke: kind === "wait" ? COLOUR[kind] : "var(--surface)", strokeWidth: kind === "wait" ? 1.5 : 0.75, href: kind === "lean" || kind === "always" ? "url" : undefined })),
+      text(data.filter(isFlagged).slice(0, width < 520 ? 6 : MOST_LABELS), { x: "left", y: "right", dx: 7, dy: -5, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, 90) }),
+      tip(data, pointer({ ...tipStyle, x: "left", y: "right", title: (d) => `${shorten(d.name, 48)}\n${d.finding}\n${d.left} left, ${d.right} right, n = ${d.n}\nlean ${side(d.bias)}` })),
     ],
   };
 }
 
-const CHARTS = { evidence, path, ranking, scatter, sides };
+const CHARTS = { evidence, lean, path, ranking, scatter, sides };
 
 function draw(figure) {
   const data = JSON.parse(document.getElementById(figure.dataset.source).textContent);
@@ -140,10 +180,12 @@ function draw(figure) {
   svg.querySelectorAll("style").forEach((element) => element.remove());
   // For a screen reader the drawing is one picture; the table beside it has the numbers.
   svg.setAttribute("aria-hidden", "true");
+  // Marks are links for the mouse; the keyboard finds the same links in the table.
+  svg.querySelectorAll("a").forEach((element) => element.setAttribute("tabindex", "-1"));
   if (figure.dataset.chart === "scatter") svg.classList.add("square");
   const picture = document.createElement("div");
   picture.className = "drawing";
-  picture.setAttribute("role", "img");
+  picture.setAttribute("role", "group");
   picture.setAttribute("aria-label", figure.dataset.label);
   picture.append(svg);
   figure.querySelectorAll(".drawing").forEach((element) => element.remove());

@@ -13,8 +13,19 @@ from backend.report.words import FILTERS
 from backend.version import product_version
 from backend.web.auth import csrf_token, current_user, is_open
 from backend.web.context import get_store
-from backend.web.dashboard import account, annotator, figures, project, projects, ranking, runs, settings, status
-from backend.web.dashboard.blueprint import STATIC, bp, lean_x
+from backend.web.dashboard import (
+    account,
+    annotator,
+    figures,
+    project,
+    projects,
+    ranking,
+    review,
+    runs,
+    settings,
+    status,
+)
+from backend.web.dashboard.blueprint import STATIC, bp
 from backend.web.errors import HTML_ERROR
 
 __all__ = ["bp", "init_app"]
@@ -29,14 +40,14 @@ TITLES = {
     429: "Please wait a moment",
     503: "The database does not answer",
 }
-PAGES = (account, annotator, figures, project, projects, ranking, runs, settings, status)
+PAGES = (account, annotator, figures, project, projects, ranking, review, runs, settings, status)
 
 
 def init_app(app: Flask) -> None:
     """Add the pages, their words and the error page to the app."""
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters.update({**FILTERS, "lean_x": lean_x})
+    app.jinja_env.filters.update(FILTERS)
     app.jinja_env.globals.update(csrf_token=csrf_token)
     app.context_processor(_shared)
     app.extensions[HTML_ERROR] = error_page

@@ -3,9 +3,10 @@
 from flask import make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from backend.errors import TooManyAttemptsError, UnauthorizedError
-from backend.web.auth import access, current_user, is_open, log_in, log_out
+from backend.errors import ForbiddenError, TooManyAttemptsError, UnauthorizedError
+from backend.web.auth import current_user, is_open, log_in, log_out
 from backend.web.dashboard.blueprint import bp, form_text
+from backend.web.rights import access
 
 
 @bp.route("/login", methods=["GET", "POST"])
@@ -20,13 +21,14 @@ def login() -> Response:
     name = form_text("name")[:200]
     try:
         log_in(name, request.form.get("password", "")[:1000])
-    except (UnauthorizedError, TooManyAttemptsError) as error:
+    except (UnauthorizedError, ForbiddenError, TooManyAttemptsError) as error:
         page = render_template("login.html", target=target, name=name, message=str(error))
         return make_response(page, error.status)
     return redirect(target)
 
 
 @bp.post("/logout")
+@access("account")
 def logout() -> Response:
     """End the session."""
     log_out()

@@ -3,31 +3,15 @@
 import math
 from typing import Any
 
-from flask import flash, redirect, render_template, url_for
-from werkzeug.wrappers import Response
+from flask import render_template
 
 from backend.domain import Project, Run
-from backend.errors import NotFoundError, PayloadError
-from backend.web.auth import current_user
+from backend.errors import NotFoundError
+from backend.runs.review_priority import heaviest_answers, side_shares
 from backend.web.context import get_store
-from backend.web.dashboard.blueprint import (
-    ID,
-    argument,
-    bp,
-    chosen_run,
-    form_text,
-    page_number,
-    paging,
-    project_page,
-    task_url,
-)
-from backend.weighing import heaviest_answers, side_shares
+from backend.web.dashboard.blueprint import ID, argument, bp, chosen_run, project_page, task_url
+from backend.web.dashboard.review import LOG_SIZE, LOG_WORDS, queue_of
 
-DECISIONS = {"confirm": "Confirmed", "dismiss": "Dismissed", "watch": "Watching"}
-# What the log can hold besides what reviewers choose.
-LOG_WORDS = {**DECISIONS, "erase": "Erased"}
-LOG_SIZE = 100
-LONGEST_COMMENT = 5000
 MOST_ANSWERS = 20_000
 
 
@@ -35,16 +19,17 @@ MOST_ANSWERS = 20_000
 def annotator(project_id: int) -> str:
     """The evidence on one annotator's answers."""
     store = get_store()
-    found = store.get_project(project_id)
+    found = store.projects.get(project_id)
     annotator_id = argument("id")
-    person = store.list_annotators(project_id, [annotator_id]).get(annotator_id)
+    person = store.annotators.get(project_id, [annotator_id]).get(annotator_id)
     if person is None:
         raise NotFoundError(f"project {project_id} has no annotator {annotator_id[:60]!r}; its page lists them")
     run = chosen_run(found)
-    row = store.run_annotator(run.id, annotator_id) if run else None
-    answers = store.annotator_answers(project_id, annotator_id, limit=MOST_ANSWERS)
-    log = store.list_decisions(project_id, annotator_id=annotator_id, limit=LOG_SIZE)
-    flag = next((flag for flag in store.list_flags(project_id) if flag["annotator_id"] == annotator_id), None)
+    row = store.findings.get(run.id, annotator_id) if run else None
+    answers = store.comparisons.of_annotator(project_id, annotator_id, limit=MOST_ANSWERS)
+    log = store.decisions.page(project_id, annotator_id=annotator_id, limit=LOG_SIZE)
+    queue = queue_of(run, project_id)
+    flag = next((flag for flag in store.flags.all(project_id) if flag["annotator_id"] == annotator_id), None)
     return render_template(
         "annotator.html",
         **project_page(found, run, "annotators"),
@@ -57,57 +42,9 @@ def annotator(project_id: int) -> str:
         live=_live(project_id, annotator_id),
         heaviest=_heaviest(found, run, row, answers),
         log=log,
-        decision=store.current_decisions(project_id).get(annotator_id),
-        decision_words=LOG_WORDS,
-    )
-
-
-@bp.post(f"/projects/<{ID}:project_id>/decisions")
-def decide(project_id: int) -> Response:
-    """Append a reviewer's decision to the log."""
-    store = get_store()
-    annotator_id, decision = form_text("annotator"), form_text("decision")
-    comment = form_text("comment")
-    if decision not in DECISIONS:
-        raise PayloadError("no decision was chosen; go back and choose confirm, dismiss or watch")
-    if len(comment) > LONGEST_COMMENT:
-        raise PayloadError(f"the comment has {len(comment)} characters; at most {LONGEST_COMMENT} are kept")
-    if annotator_id not in store.list_annotators(project_id, [annotator_id]):
-        raise NotFoundError(f"project {project_id} has no annotator {annotator_id[:60]!r}")
-    run = store.latest_run(project_id)
-    user = current_user()
-    store.add_decision(
-        project_id,
-        annotator_id,
-        decision,  # type: ignore[arg-type]  # checked above
-        author=user.name if user else "unknown",
-        comment=comment,
-        run_id=run.id if run else None,
-    )
-    flash(f"{DECISIONS[decision]}. The decision is in the log.")
-    return redirect(url_for("dashboard.annotator", project_id=project_id, id=annotator_id, _anchor="decisions"))
-
-
-@bp.get(f"/projects/<{ID}:project_id>/decisions")
-def decisions(project_id: int) -> str:
-    """The project's whole log of decisions, and whether its seal is intact."""
-    store = get_store()
-    found = store.get_project(project_id)
-    number, cursor = page_number(), None
-    log = store.list_decisions(project_id, limit=LOG_SIZE)
-    place = paging(log.total, LOG_SIZE, number)
-    for _ in range(place["number"] - 1):
-        cursor = log.cursor
-        log = store.list_decisions(project_id, limit=LOG_SIZE, cursor=cursor)
-    people = store.list_annotators(project_id, {row["annotator_id"] for row in log.rows})
-    return render_template(
-        "decisions.html",
-        **project_page(found, store.latest_run(project_id), "decisions"),
-        log=log,
-        paging=place,
-        arguments={},
-        people=people,
-        chain=store.verify_decisions(project_id),
+        queue=queue,
+        place=queue.place(annotator_id),
+        decision=store.decisions.current(project_id).get(annotator_id),
         decision_words=LOG_WORDS,
     )
 
@@ -124,12 +61,12 @@ def _left_out(answers: list[dict[str, Any]]) -> dict[str, int]:
 def _live(project_id: int, annotator_id: str) -> dict[str, Any] | None:
     """The live evidence and its curve (base-10 logarithms); None before the first answer was counted."""
     store = get_store()
-    current = store.get_live(project_id, [annotator_id])[1].get(annotator_id)
+    current = store.live.get(project_id, [annotator_id])[1].get(annotator_id)
     if current is None:
         return None
     curve = [
         {"answer": number, "at": at, "log10": log_e / math.log(10)}
-        for number, (_, at, log_e) in enumerate(store.get_curve(project_id, annotator_id), start=1)
+        for number, (_, at, log_e) in enumerate(store.live.curve(project_id, annotator_id), start=1)
     ]
     return {
         "e": math.exp(min(current.log_e, 700.0)),
@@ -148,8 +85,9 @@ def _heaviest(
         return []
     store = get_store()
     items = {answer[side] for answer in answers for side in ("left_item", "right_item") if answer[side]}
-    weighed = heaviest_answers(answers, store.item_scores(run.id, items), row["bias"])
-    labels = store.item_labels(
+    scores = store.rankings.scores(run.id, items)
+    weighed = heaviest_answers(answers, scores, row["bias"], consensus=run.consensus)
+    labels = store.items.labels(
         found.id, {answer.row[side] for answer in weighed for side in ("left_item", "right_item")}
     )
     return [

@@ -16,7 +16,7 @@ WEB = Path(__file__).resolve().parent.parent
 STATIC = WEB / "static"
 
 __all__ = [
-    "BIGGEST", "ID", "STATIC", "argument", "bp", "chosen_run", "form_text", "label_studio_url", "lean_x",
+    "BIGGEST", "ID", "STATIC", "argument", "bp", "chosen_run", "form_text", "label_studio_url",
     "page_number", "paging", "project_page", "task_url",
 ]  # fmt: skip
 
@@ -34,8 +34,8 @@ def chosen_run(project: Project) -> Run | None:
     """The finished run asked for with ?run=, else the latest; None where there is none yet."""
     wanted = request.args.get("run", type=int)
     if wanted is None or not 0 < wanted < BIGGEST:
-        return get_store().latest_run(project.id)
-    found = get_store().get_run(wanted, project_id=project.id)
+        return get_store().runs.latest(project.id)
+    found = get_store().runs.get(wanted, project_id=project.id)
     if found.status != "done":
         raise NotFoundError(f"run {wanted} is {found.status}; only finished runs have results")
     return found
@@ -44,15 +44,15 @@ def chosen_run(project: Project) -> Run | None:
 def project_page(project: Project, run: Run | None, page: str) -> dict[str, Any]:
     """What every page of a project shows: its state, problems, and the run looked at."""
     store = get_store()
-    newest = store.latest_run(project.id, status=None)
-    latest = run if newest is None or run is None or newest.id <= run.id else store.latest_run(project.id)
+    newest = store.runs.latest(project.id, status=None)
+    latest = run if newest is None or run is None or newest.id <= run.id else store.runs.latest(project.id)
     return {
         "project": project,
         "page": page,
         "run": run,
         "newest": newest,
         "is_latest": run is None or latest is None or latest.id == run.id,
-        "problems": store.list_problems(project.id),
+        "problems": store.problems.find(project.id),
         "label_studio": label_studio_url(project),
     }
 
@@ -71,12 +71,6 @@ def task_url(project: Project, task_id: int | None) -> str:
     """A task's address in Label Studio, '' where there is none."""
     base = label_studio_url(project)
     return f"{base}?task={task_id}" if base and task_id is not None else ""
-
-
-def lean_x(value: float | None, width: float = 120.0) -> float:
-    """Where a lean in [-1, 1] stands in a drawing of this width."""
-    half = width / 2
-    return round(half + (half - 4) * max(-1.0, min(1.0, value or 0.0)), 1)
 
 
 def argument(name: str) -> str:

@@ -1,15 +1,17 @@
-"""One project: cards, the annotator table, the audit, and what the list promises."""
+"""One project: the annotator table, narrowed to what waits for a decision, the audit, and what the list promises."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from flask import render_template, request
 
-from backend.config import ProjectConfig
 from backend.domain import Project, Run
-from backend.report.words import VERDICTS, verdict_kind
+from backend.projects.config import ProjectConfig
+from backend.report.words import KINDS, OLDER_FINDINGS, guarantee_parts
 from backend.web.context import get_store
 from backend.web.dashboard.blueprint import ID, argument, bp, chosen_run, page_number, paging, project_page
+from backend.web.dashboard.review import queue_of
+from fdr_core.findings import FINDINGS
 
 PAGE_SIZE = 50
 # Column of the table, its heading, and whether the first click sorts downwards.
@@ -19,15 +21,15 @@ COLUMNS: tuple[tuple[str, str, bool], ...] = (
     ("comparisons", "n", True),
     ("left", "Left / right / tie", True),
     ("bias", "Lean (95 % interval)", True),
-    ("draw_share", "Draws", True),
-    ("p_value", "p", False),
+    ("q_value", "Evidence", False),
     ("match_ratio", "Agreement", False),
 )
+TO_REVIEW, EVERYBODY = "review", "everybody"
 FILTERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "": ("everybody", {}),
+    TO_REVIEW: ("flagged, undecided", {}),
     "flagged": ("flagged in this run", {"flagged": True}),
     "lasting": ("with a lasting flag", {"persistent": True}),
-    **{verdict_kind(verdict): (words, {"verdict": verdict}) for verdict, words in [*VERDICTS.items()][::-1]},
+    EVERYBODY: ("everybody", {}),
 }
 
 
@@ -35,23 +37,41 @@ FILTERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 def project(project_id: int) -> str:
     """The project's page."""
     store = get_store()
-    found = store.get_project(project_id)
+    found = store.projects.get(project_id)
     run = chosen_run(found)
     return render_template(
         "project.html",
         **project_page(found, run, "annotators"),
         **(_table(found, run) if run else {}),
         summary=(run.summary if run else None) or {},
-        waiting=store.count_changes(found.id, run.seq or 0) if run else found.counts.get("judged", 0),
-        guarantee=guarantee_parts(run),
+        waiting=store.comparisons.count_since(found.id, run.seq or 0) if run else found.counts.get("judged", 0),
+        guarantee=guarantee_parts(run.guarantee if run else None),
+        warned=_warned(found, run),
         config=ProjectConfig.model_validate(found.config),
+        findings=FINDINGS,
     )
 
 
-def guarantee_parts(run: Run | None) -> tuple[str, str]:
-    """Kind and sentence of a run's guarantee."""
-    kind, _, sentence = ((run.guarantee if run else None) or "").partition(": ")
-    return kind, sentence
+def _warned(found: Project, run: Run | None) -> dict[str, Any]:
+    """How many early warnings stand, and those about people whom the run shown does not know yet."""
+    store = get_store()
+    evidence = store.live.warned(found.id)
+    known = {key for key in evidence if run and store.findings.get(run.id, key)}
+    people = store.annotators.get(found.id, [key for key in evidence if key not in known])
+    search = argument("search").strip()[:200].lower()
+    fresh = [
+        {"annotator": key, "name": person.name, "answers": evidence[key].answers, "since": evidence[key].warned_at}
+        for key, person in people.items()
+        if search in " ".join(filter(None, (key, person.name, person.email))).lower()
+    ]
+    return {"total": len(evidence), "ids": set(evidence), "fresh": fresh}
+
+
+def _filters(run: Run) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """What the table can be narrowed to: everybody, the flagged, and each finding the run's method knows."""
+    is_older = "decided_by" not in (run.summary or {})
+    findings = [words for words in KINDS if (words in OLDER_FINDINGS) == is_older]
+    return {**FILTERS, **{words: (words, {"finding": words}) for words in findings}}
 
 
 def _table(found: Project, run: Run) -> dict[str, Any]:
@@ -60,20 +80,22 @@ def _table(found: Project, run: Run) -> dict[str, Any]:
     sort = request.args.get("sort", "position")
     sort = sort if sort in {column for column, _, _ in COLUMNS} else "position"
     descending = request.args.get("order") == "desc"
-    chosen = request.args.get("show", "")
-    chosen = chosen if chosen in FILTERS else ""
+    filters, queue = _filters(run), queue_of(run, found.id)
     search = argument("search").strip()[:200]
+    chosen, usual = request.args.get("show", ""), TO_REVIEW if queue.undecided and not search else EVERYBODY
+    chosen = chosen if chosen in filters else usual
+    narrowed = {"among": queue.undecided} if chosen == TO_REVIEW else filters[chosen][1]
     wanted = page_number()
 
     def fetch(number: int) -> Any:
-        return store.page_annotators(
+        return store.findings.page(
             run.id,
             sort=sort,
             descending=descending,
             search=search or None,
             limit=PAGE_SIZE,
             offset=(number - 1) * PAGE_SIZE,
-            **FILTERS[chosen][1],
+            **narrowed,
         )
 
     rows = fetch(wanted)
@@ -83,11 +105,17 @@ def _table(found: Project, run: Run) -> dict[str, Any]:
         "rows": rows.rows,
         "paging": place,
         "columns": COLUMNS,
-        "filters": [(key, words) for key, (words, _) in FILTERS.items()],
+        "filters": [(key, words) for key, (words, _) in filters.items()],
         "sort": sort,
         "descending": descending,
         "chosen": chosen,
         "search": search,
-        "decisions": store.current_decisions(found.id),
-        "arguments": {"show": chosen or None, "search": search or None, "run": request.args.get("run", type=int)},
+        "decisions": store.decisions.current(found.id),
+        "queue": queue,
+        "is_narrowed": bool(search) or chosen != EVERYBODY,
+        "arguments": {
+            "show": chosen if chosen != usual else None,
+            "search": search or None,
+            "run": request.args.get("run", type=int),
+        },
     }

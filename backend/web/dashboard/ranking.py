@@ -5,9 +5,9 @@ from typing import Any
 from flask import render_template, request
 
 from backend.domain import Project, Run
+from backend.runs.review_priority import beyond_noise
 from backend.web.context import get_store
 from backend.web.dashboard.blueprint import ID, bp, chosen_run, page_number, paging, project_page, task_url
-from backend.weighing import tasks_to_review
 
 PAGE_SIZE = 100
 MOST_DRAWN = 40
@@ -25,7 +25,7 @@ COLUMNS = (
 @bp.get(f"/projects/<{ID}:project_id>/ranking")
 def ranking(project_id: int) -> str:
     """The ranking's page."""
-    found = get_store().get_project(project_id)
+    found = get_store().projects.get(project_id)
     run = chosen_run(found)
     content = _content(found, run) if run else {}
     return render_template("ranking.html", **project_page(found, run, "ranking"), **content)
@@ -39,13 +39,14 @@ def _content(found: Project, run: Run) -> dict[str, Any]:
     descending = request.args.get("order") == "desc"
     number = page_number()
     offset = (number - 1) * PAGE_SIZE
-    rows = store.page_items(run.id, sort=sort, descending=descending, limit=PAGE_SIZE, offset=offset)
-    best = store.page_items(run.id, limit=MOST_DRAWN).rows
-    changes = store.order_changes(run.id, limit=MOST_CHANGES)
-    reviews, n_turned = tasks_to_review(store, run)
+    rows = store.rankings.page(run.id, sort=sort, descending=descending, limit=PAGE_SIZE, offset=offset)
+    best = store.rankings.page(run.id, limit=MOST_DRAWN).rows
+    changed = store.rankings.order_changes(run.id)
+    changes = [row for row in changed if beyond_noise(row)][:MOST_CHANGES]
+    again = (run.summary or {}).get("label_again")
     wanted = {row["item"] for row in (*rows.rows, *best)} | {row[key] for row in changes for key in ("above", "below")}
-    wanted |= {item for review in reviews for item in (review.task.left_item, review.task.right_item) if item}
-    labels = store.item_labels(found.id, wanted)
+    wanted |= {row[key] for row in again or () for key in ("above", "below")}
+    labels = store.items.labels(found.id, wanted)
     return {
         "rows": rows.rows,
         "paging": paging(rows.total, PAGE_SIZE, number),
@@ -56,9 +57,10 @@ def _content(found: Project, run: Run) -> dict[str, Any]:
         "labels": labels,
         "drawn": [_point(row, labels) for row in best if row["score"] is not None],
         "changes": changes,
-        "n_changes": (run.summary or {}).get("order_changes", len(changes)),
-        "reviews": [(review, task_url(found, review.task.task_id)) for review in reviews],
-        "n_turned": n_turned,
+        "n_changes": sum(beyond_noise(row) for row in changed),
+        "n_within_noise": sum(not beyond_noise(row) for row in changed),
+        "again": again,
+        "task_urls": {task: task_url(found, task) for row in again or () for task in row["tasks"]},
     }
 
 

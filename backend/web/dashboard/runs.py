@@ -6,40 +6,33 @@ from typing import Any
 from flask import redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from backend.comparing import compare_runs
-from backend.domain import Run
+from backend.domain import Run, Trigger
 from backend.errors import NotFoundError
+from backend.runs.compare import compare_runs
 from backend.web.auth import current_user
 from backend.web.context import get_store
 from backend.web.dashboard.blueprint import BIGGEST, ID, argument, bp, project_page
+from backend.web.rights import access
 
 PAGE_SIZE = 30
-TRIGGERS = {
-    "manual": "by hand",
-    "schedule": "on schedule",
-    "demo": "demo",
-    "START_TRAINING": "from Label Studio",
-    "training": "from Label Studio",
-}
 
 
 @bp.get(f"/projects/<{ID}:project_id>/runs")
 def runs(project_id: int) -> str:
     """The history, newest first."""
     store = get_store()
-    found = store.get_project(project_id)
-    page = store.list_runs(project_id, limit=PAGE_SIZE, cursor=argument("cursor") or None)
-    content = project_page(found, store.latest_run(project_id), "runs")
-    return render_template(
-        "runs.html", **content, rows=page.rows, cursor=page.cursor, total=page.total, triggers=TRIGGERS
-    )
+    found = store.projects.get(project_id)
+    page = store.runs.page(project_id, limit=PAGE_SIZE, cursor=argument("cursor") or None)
+    content = project_page(found, store.runs.latest(project_id), "runs")
+    return render_template("runs.html", **content, rows=page.rows, cursor=page.cursor, total=page.total)
 
 
 @bp.post(f"/projects/<{ID}:project_id>/runs")
+@access("reviewer")
 def run_now(project_id: int) -> Response:
     """Queue a run and show its progress."""
     user = current_user()
-    get_store().request_run(project_id, "manual", user.name if user else None)
+    get_store().runs.request(project_id, Trigger.MANUAL, user.name if user else None)
     return redirect(url_for("dashboard.runs", project_id=project_id))
 
 
@@ -47,7 +40,7 @@ def run_now(project_id: int) -> Response:
 def progress(project_id: int, run_id: int) -> dict[str, Any]:
     """How far a run is; a run that found nothing new is forgotten, which counts as done."""
     try:
-        run = get_store().get_run(run_id, project_id=project_id)
+        run = get_store().runs.get(run_id, project_id=project_id)
     except NotFoundError:
         return {"status": "done", "progress": 1.0, "note": "nothing had changed"}
     return {"status": run.status, "progress": run.progress or 0.0, "note": _note(run)}
@@ -57,12 +50,12 @@ def progress(project_id: int, run_id: int) -> dict[str, Any]:
 def compare(project_id: int) -> str:
     """Two runs side by side: who appeared, who vanished, and why."""
     store = get_store()
-    found = store.get_project(project_id)
+    found = store.projects.get(project_id)
     older, newer = sorted((_finished(project_id, "a"), _finished(project_id, "b")), key=lambda run: run.id)
-    names = {key: person.name or key for key, person in store.list_annotators(project_id).items()}
+    names = {key: person.name or key for key, person in store.annotators.get(project_id).items()}
     return render_template(
         "compare.html",
-        **project_page(found, store.latest_run(project_id), "runs"),
+        **project_page(found, store.runs.latest(project_id), "runs"),
         older=older,
         newer=newer,
         comparison=compare_runs(store, older, newer),
@@ -75,7 +68,7 @@ def _finished(project_id: int, argument: str) -> Run:
     wanted = request.args.get(argument, type=int)
     if wanted is None or not 0 < wanted < BIGGEST:
         raise NotFoundError("choose two finished runs in the list of runs to compare them")
-    run = get_store().get_run(wanted, project_id=project_id)
+    run = get_store().runs.get(wanted, project_id=project_id)
     if run.status != "done":
         raise NotFoundError(f"run {wanted} is {run.status}; only finished runs can be compared")
     return run

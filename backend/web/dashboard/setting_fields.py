@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from fdr_core.options import PROJECT_OPTIONS, Option
+
 
 @dataclass(frozen=True)
 class Field:
@@ -15,6 +17,24 @@ class Field:
     placeholder: str = ""
 
 
+def _field(option: Option) -> Field:
+    """An option of `detect` on the form."""
+    if not option.choices:
+        return Field(option.name, option.title, option.words, "number")
+    empty = (("", "automatic"),) if option.may_be_empty else ()
+    return Field(option.name, option.title, option.words, "choice", (*empty, *option.choices.items()))
+
+
+JUDGES = (
+    ("people", "of people"),
+    ("predictions", "of LLM judges: predictions by model version"),
+    ("both", "of people and judges together"),
+)
+AFTER_CONFIRM = (
+    ("nothing", "nothing"),
+    ("relabel", "a project in which these tasks are labelled anew, sides flipped by new coins"),
+    ("overlap", "one more answer is asked for on these tasks"),
+)
 GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
     (
         "How answers are read",
@@ -50,63 +70,13 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
         "How answers are judged",
         "These take effect with the next run; earlier runs stay as they are.",
         (
+            *(_field(option) for option in PROJECT_OPTIONS if not option.is_expert),
             Field(
-                "q",
-                "Target error rate q",
-                "At most this share of the flags is meant to be wrong, on average. Smaller: fewer, surer flags.",
-                "number",
-            ),
-            Field(
-                "min_bias",
-                "Smallest lean worth a flag",
-                "A certain but tiny lean is of no interest: leans below this are never flagged.",
-                "number",
-            ),
-            Field(
-                "sides",
-                "Sides",
-                "Were the sides assigned by chance? State it only if you know: flags are wrong if it is not so.",
+                "judges",
+                "Whose answers",
+                "Stored predictions with a model version can be judged like annotators. They are read at pulls.",
                 "choice",
-                (("audit", "let the audit test it"), ("random", "I state that coins decided the sides")),
-            ),
-            Field(
-                "method",
-                "Construction",
-                "How the comparison copies are made. Leave it to the audit unless you reproduce a study.",
-                "choice",
-                (("auto", "as the audit decides"), ("flip", "coin flips"), ("paper", "fixed design (the paper's)")),
-            ),
-            Field(
-                "path",
-                "Path",
-                "How annotators enter the model. On most designs all four flag the same.",
-                "choice",
-                (
-                    ("lbi", "linearised Bregman (LBI)"),
-                    ("iss", "inverse scale space (ISS)"),
-                    ("lasso", "LASSO"),
-                    ("marginal", "marginal: fastest"),
-                ),
-            ),
-            Field(
-                "cut",
-                "Selection rule",
-                "knockoff+ aims at the share of false flags itself; knockoff only at a modified rate, and flags more.",
-                "choice",
-                (("knockoff+", "knockoff+"), ("knockoff", "knockoff")),
-            ),
-            Field(
-                "copies",
-                "Copies",
-                "Knockoff copies per annotator. Empty: chosen by the number of annotators. More "
-                "copies allow shorter lists.",
-                "number",
-            ),
-            Field(
-                "draws",
-                "Draws",
-                "Independent draws per run; flagged is who is selected in most. More: steadier and slower.",
-                "number",
+                JUDGES,
             ),
             Field("count_ground_truth", "Ground truth", "Judge annotations marked as ground truth too.", "switch"),
             Field(
@@ -117,6 +87,11 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "switch",
             ),
         ),
+    ),
+    (
+        "Knockoff LBI, for experts",
+        "How the paper's method is run. Leave these alone unless you reproduce a study.",
+        tuple(_field(option) for option in PROJECT_OPTIONS if option.is_expert),
     ),
     (
         "When runs happen",
@@ -142,6 +117,21 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "Alerts project",
                 "One card per flagged annotator, with the evidence; reviewers' answers come back as decisions.",
                 "switch",
+            ),
+            Field("review_tasks", "Tasks in a review tab", "How many of the heaviest tasks a tab shows.", "number"),
+            Field(
+                "after_confirm",
+                "After Confirm",
+                "What follows a confirmed flag. Nobody's answers are deleted, and `evenhand undo` takes it back.",
+                "choice",
+                AFTER_CONFIRM,
+            ),
+            Field(
+                "reviewers",
+                "Reviewers",
+                "Who may decide, separated by commas: Label Studio user ids or e-mail addresses, account names here. "
+                "Empty: every reviewer. Nobody decides about themselves.",
+                "list",
             ),
             Field("publish.pseudonyms", "Pseudonyms", "Cards and tab show pseudonyms instead of names.", "switch"),
         ),

@@ -7,25 +7,29 @@ from typing import Any
 from flask import flash, make_response, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from backend import ingest
-from backend.config import ProjectConfig
 from backend.domain import Project
-from backend.errors import ConfigurationError
-from backend.label_config import parse_label_config, resolve
+from backend.errors import UnusableValueError
+from backend.label_studio.label_config import parse_label_config, resolve
+from backend.projects.config import ProjectConfig, UnfitSettingsError
+from backend.projects.reading import change_config
 from backend.store.projects import READING_KEYS
+from backend.web.auth import current_user
 from backend.web.context import get_store
 from backend.web.dashboard.blueprint import ID, bp, form_text, project_page
 from backend.web.dashboard.setting_fields import GROUPS, Field
+from fdr_core.options import PROJECT_OPTIONS
 
 FIELDS: tuple[Field, ...] = tuple(field for _, _, fields in GROUPS for field in fields)
 # Left empty these mean "not at all", rather than the default.
-NONE_IF_EMPTY = frozenset({"every_minutes", "every_answers", "copies", "outcomes"})
+NONE_IF_EMPTY = frozenset(
+    {"every_minutes", "every_answers", "outcomes", *(option.name for option in PROJECT_OPTIONS if option.may_be_empty)}
+)
 
 
 @bp.get(f"/projects/<{ID}:project_id>/settings")
 def settings(project_id: int) -> str:
     """The form with the settings in force."""
-    found = get_store().get_project(project_id)
+    found = get_store().projects.get(project_id)
     return _form(found, _shown(ProjectConfig.model_validate(found.config)), message="")
 
 
@@ -33,12 +37,14 @@ def settings(project_id: int) -> str:
 def change_settings(project_id: int) -> Response:
     """Validate and store; what does not fit is explained beside what was typed."""
     store = get_store()
-    found = store.get_project(project_id)
+    found = store.projects.get(project_id)
     typed = {field.key: _typed(field) for field in FIELDS}
     try:
-        changed = ingest.change_config(store, found, _values(typed))
-    except ConfigurationError as error:
-        return make_response(_form(found, typed, message=str(error)), error.status)
+        user = current_user()
+        changed = change_config(store, found, _values(typed), by=user.name if user else "unknown")
+    except UnusableValueError as error:
+        wrong = error.fields if isinstance(error, UnfitSettingsError) else {}
+        return make_response(_form(found, typed, message=str(error), wrong=wrong), error.status)
     reads_anew = any(changed.config.get(key) != found.config.get(key) for key in READING_KEYS)
     if changed.config == found.config:
         flash("Nothing was changed.")
@@ -49,15 +55,16 @@ def change_settings(project_id: int) -> Response:
     return redirect(url_for("dashboard.settings", project_id=project_id))
 
 
-def _form(found: Project, values: Mapping[str, Any], *, message: str) -> str:
-    """The page with these values filled in."""
-    content = project_page(found, get_store().latest_run(found.id), "settings")
+def _form(found: Project, values: Mapping[str, Any], *, message: str, wrong: Mapping[str, str] | None = None) -> str:
+    """The page with these values filled in, and beside each setting that does not fit, why."""
+    content = project_page(found, get_store().runs.latest(found.id), "settings")
     return render_template(
         "settings.html",
         **content,
         groups=GROUPS,
         values=values,
         message=message,
+        wrong=wrong or {},
         offered=_offered(found),
         in_use=_in_use(found),
     )
@@ -85,12 +92,17 @@ def _values(typed: Mapping[str, Any]) -> dict[str, Any]:
 def _shown(config: ProjectConfig) -> dict[str, Any]:
     """Settings as the form shows them."""
     plain = config.to_json()
-    shown = {key: "" if value is None else value for key, value in plain.items() if key != "publish"}
+    shown = {key: _text(value) for key, value in plain.items() if key != "publish"}
     if plain["outcomes"] is not None:
         shown["outcomes"] = json.dumps(plain["outcomes"], ensure_ascii=False)
-    for key in ("q", "min_bias", "every_minutes"):
-        shown[key] = f"{plain[key]:g}" if plain[key] is not None else ""
     return {**shown, **{f"publish.{name}": value for name, value in plain["publish"].items()}}
+
+
+def _text(value: Any) -> Any:
+    """Nothing as empty text, lists with commas, numbers without needless zeros, everything else as it is."""
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else value
 
 
 def _in_use(found: Project) -> dict[str, str | None]:
@@ -98,7 +110,7 @@ def _in_use(found: Project) -> dict[str, str | None]:
     try:
         config = ProjectConfig.model_validate(found.config)
         reading = resolve(config, found.label_config, found.task_fields)
-    except ConfigurationError:
+    except UnusableValueError:
         return {}
     return {key: getattr(reading, key) for key in ("control", "item_left", "item_right", "coin", "stratum")}
 
@@ -107,7 +119,7 @@ def _offered(found: Project) -> dict[str, list[str]]:
     """Names that fit the field settings, for suggestions."""
     try:
         parsed = parse_label_config(found.label_config)
-    except ConfigurationError:
+    except UnusableValueError:
         return {"control": [], "field": sorted(found.task_fields)}
     return {
         "control": [control.name for control in parsed.controls],

@@ -3,11 +3,11 @@
 import requests
 from flask import render_template, request
 
-from backend import doctor
-from backend.label_studio import LabelStudioClient
-from backend.label_studio_http import Transport
+from backend.label_studio import doctor
+from backend.label_studio.client import LabelStudioClient
+from backend.label_studio.transport import Transport
+from backend.projects.overview import overview
 from backend.settings import Settings
-from backend.status import overview
 from backend.web.context import get_settings, get_store
 from backend.web.dashboard.blueprint import bp
 
@@ -20,22 +20,22 @@ REJECTED = ("rejected", "unauthorized")
 def status() -> str:
     """The status page; the checks that call Label Studio are loaded behind it, or with ?checks=1."""
     store, settings = get_store(), get_settings()
-    state = overview(store)
+    state = overview(store) | {"problems": store.problems.find()}
     rejected = [row for row in state["events"] if row["outcome"] in REJECTED]
-    findings = _examine() if request.args.get("checks") else None
+    checks = _examine() if request.args.get("checks") else None
     titles = {project["id"]: project["title"] for project in state["projects"]}
     return render_template(
-        "status.html", state=state, rejected=rejected, findings=findings, titles=titles, settings=settings
+        "status.html", state=state, rejected=rejected, checks=checks, titles=titles, settings=settings
     )
 
 
 @bp.get("/status/checks")
 def checks() -> str:
     """The checks alone, for the page to show when they are done."""
-    return render_template("_checks.html", findings=_examine())
+    return render_template("_checks.html", checks=_examine())
 
 
-def _examine() -> list[doctor.Finding]:
+def _examine() -> list[doctor.Check]:
     """Everything `evenhand doctor` looks at."""
     settings = get_settings()
     with requests.Session() as session:

@@ -1,0 +1,1 @@
+"""What arrives from Label Studio: events, pulls, reviewers' decisions."""

@@ -1,0 +1,1 @@
+"""Everything that knows Label Studio's addresses, field names and habits."""

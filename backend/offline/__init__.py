@@ -1,0 +1,1 @@
+"""What works on files, without a service."""

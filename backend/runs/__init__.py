@@ -1,0 +1,1 @@
+"""What the worker does: statistics, live warnings, scheduled runs, and what is told about them."""

@@ -1,0 +1,1 @@
+"""The processes: supervisor, web server settings, bounds on clients."""

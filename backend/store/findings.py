@@ -1,0 +1,87 @@
+"""What runs said about annotators."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, or_, select
+
+from backend.domain import Page
+from backend.errors import PayloadError
+from backend.store.database import Aggregate
+from backend.store.paging import page
+from backend.store.run_rows import all_rows, columns_of, store_rows
+from backend.store.schema import annotators, run_annotators, runs
+
+ANNOTATOR_COLUMNS: tuple[str, ...] = columns_of(run_annotators)
+
+#: Longer lists are not reviewed one by one.
+MOST_FLAGGED = 10_000
+
+
+class FindingStore(Aggregate):
+    """The annotators of stored runs."""
+
+    def page(
+        self,
+        run_id: int,
+        *,
+        sort: str = "position",
+        descending: bool = False,
+        flagged: bool | None = None,
+        persistent: bool | None = None,
+        finding: str | None = None,
+        search: str | None = None,
+        among: Collection[str] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        offset: int = 0,
+    ) -> Page:
+        """A page of a run's annotators with their names, sorted and filtered by the database."""
+        if sort not in (*ANNOTATOR_COLUMNS, "name"):
+            raise PayloadError(f"sort is {sort[:60]!r}; expected one of {', '.join(ANNOTATOR_COLUMNS)}, name")
+        column = annotators.c.name if sort == "name" else run_annotators.c[sort]
+        project = select(runs.c.project_id).where(runs.c.id == run_id).scalar_subquery()
+        joined = run_annotators.outerjoin(
+            annotators,
+            and_(annotators.c.annotator_id == run_annotators.c.annotator, annotators.c.project_id == project),
+        )
+        query = select(run_annotators, annotators.c.name, annotators.c.email).select_from(joined)
+        query = query.where(run_annotators.c.run_id == run_id)
+        for name, wanted in (("flagged", flagged), ("persistent", persistent), ("finding", finding)):
+            if wanted is not None:
+                query = query.where(run_annotators.c[name] == wanted)
+        if among is not None:
+            query = query.where(run_annotators.c.annotator.in_(list(among)))
+        if search:
+            fields = (run_annotators.c.annotator, annotators.c.name, annotators.c.email)
+            query = query.where(or_(*[field.icontains(search, autoescape=True) for field in fields]))
+        order = [(column, descending), (run_annotators.c.annotator, False)]
+        with self._database.read() as connection:
+            return page(connection, query, order, limit=limit, cursor=cursor, offset=offset)
+
+    def get(self, run_id: int, annotator_id: str) -> dict[str, Any] | None:
+        """One annotator's row of a run."""
+        query = select(run_annotators).where(
+            run_annotators.c.run_id == run_id, run_annotators.c.annotator == annotator_id
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().first()
+            return dict(row) if row else None
+
+    def flagged(self, run_id: int) -> list[str]:
+        """Who is on a run's list, worst first, at most MOST_FLAGGED."""
+        query = select(run_annotators.c.annotator).where(run_annotators.c.run_id == run_id, run_annotators.c.flagged)
+        order = (run_annotators.c.position, run_annotators.c.annotator)
+        with self._database.read() as connection:
+            return list(connection.execute(query.order_by(*order).limit(MOST_FLAGGED)).scalars())
+
+    def all(self, run_id: int) -> list[dict[str, Any]]:
+        """Every annotator of a run, worst first (reports, comparison of runs, plots)."""
+        with self._database.read() as connection:
+            return all_rows(connection, run_annotators, run_id, "position", "annotator")
+
+    def store_in(self, connection: Connection, run_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep a run's annotators, in their order."""
+        fallback = {"persistent": False, "warned": False, "flagged": False, "sup_e": None}
+        placed = [{"position": place, **fallback, **row} for place, row in enumerate(rows, start=1)]
+        store_rows(connection, run_annotators, run_id, placed)

@@ -1,0 +1,446 @@
+"""The tables, one schema for SQLite and PostgreSQL; times are seconds since the epoch in double precision."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# Row numbers given out by the database; SQLite counts only in columns declared INTEGER.
+RowId = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _project() -> Column[int]:
+    """The column every project-bound table starts with."""
+    return Column("project_id", RowId, ForeignKey("projects.id"), nullable=False)
+
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    Column("ls_url", Text, nullable=False),
+    Column("ls_project_id", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("label_config", Text, nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("setup_params", JSON, nullable=False),
+    Column("task_fields", JSON, nullable=False),
+    Column("alerts_for", RowId, ForeignKey("projects.id")),
+    Column("seq", BigInteger, nullable=False),
+    Column("live_seq", BigInteger, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("ls_updated_at", Double),
+    Column("last_event_at", Double),
+    Column("last_pull_at", Double),
+    Column("last_pull", JSON),
+    Column("pull_watermark", Double),
+    Column("full_pull_needed", Boolean, nullable=False),
+    Column("counts", JSON, nullable=False),
+    Column("deleted_at", Double),
+    Column("erased_seq", BigInteger, nullable=False, server_default="0"),
+    UniqueConstraint("ls_url", "ls_project_id", "epoch"),
+    sqlite_autoincrement=True,
+)
+
+comparisons = Table(
+    "comparisons",
+    metadata,
+    _project(),
+    Column("annotation_id", BigInteger, nullable=False),
+    Column("task_id", BigInteger),
+    Column("annotator_id", Text),
+    Column("left_item", Text),
+    Column("right_item", Text),
+    Column("coin", Text),
+    Column("stratum", Text),
+    Column("outcome", Double),
+    Column("status", Text, nullable=False),
+    Column("reason", Text),
+    Column("ground_truth", Boolean, nullable=False),
+    Column("lead_time", Double),
+    Column("created_at", Double, nullable=False),
+    Column("updated_at", Double, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("first_seq", BigInteger),
+    PrimaryKeyConstraint("project_id", "annotation_id"),
+    Index(None, "project_id", "task_id"),
+    Index(None, "project_id", "annotator_id", "annotation_id"),
+)
+
+changes = Table(
+    "changes",
+    metadata,
+    _project(),
+    Column("seq", BigInteger, nullable=False),
+    Column("annotation_id", BigInteger, nullable=False),
+    Column("annotator_id", Text, nullable=False),
+    Column("task_id", BigInteger),
+    Column("left_item", Text, nullable=False),
+    Column("right_item", Text, nullable=False),
+    Column("coin", Text, nullable=False),
+    Column("stratum", Text),
+    Column("outcome", Double, nullable=False),
+    Column("weight", SmallInteger, nullable=False),
+    Column("is_first", Boolean, nullable=False),
+    Column("at", Double, nullable=False),
+    PrimaryKeyConstraint("project_id", "seq"),
+)
+
+annotators = Table(
+    "annotators",
+    metadata,
+    _project(),
+    Column("annotator_id", Text, nullable=False),
+    Column("name", Text),
+    Column("email", Text),
+    Column("first_seen", Double),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+items = Table(
+    "items",
+    metadata,
+    _project(),
+    Column("item", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    PrimaryKeyConstraint("project_id", "item"),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    _project(),
+    Column("task_id", BigInteger, nullable=False),
+    Column("left_item", Text),
+    Column("right_item", Text),
+    Column("coin", Text),
+    Column("stratum", Text),
+    Column("is_labeled", Boolean),
+    Column("deleted", Boolean, nullable=False),
+    Column("updated_at", Double, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint("project_id", "task_id"),
+)
+
+live_evidence = Table(
+    "live_evidence",
+    metadata,
+    _project(),
+    Column("annotator_id", Text, nullable=False),
+    Column("state", JSON, nullable=False),
+    Column("log_e", Double, nullable=False),
+    Column("sup_log_e", Double, nullable=False),
+    Column("answers", BigInteger, nullable=False),
+    Column("warned_at", Double),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+live_curve = Table(
+    "live_curve",
+    metadata,
+    _project(),
+    Column("annotator_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("log_e", Double, nullable=False),
+    PrimaryKeyConstraint("project_id", "annotator_id", "seq"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    _project(),
+    Column("status", Text, nullable=False),
+    Column("trigger", Text, nullable=False),
+    Column("requested_by", Text),
+    Column("requested_at", Double, nullable=False),
+    Column("started_at", Double),
+    Column("finished_at", Double),
+    Column("attempts", Integer, nullable=False),
+    Column("seq", BigInteger),
+    Column("seed", BigInteger),
+    Column("config", JSON),
+    Column("versions", JSON),
+    Column("audit", JSON),
+    Column("guarantee", Text),
+    Column("summary", JSON),
+    Column("timings", JSON),
+    Column("error", Text),
+    Column("progress", Double),
+    Column("progress_note", Text),
+    Column("model_version", Text),
+    Column("data_hash", Text),
+    Index(None, "project_id", "status", "id"),
+    Index(None, "status", "id"),
+    sqlite_autoincrement=True,
+)
+
+
+def _run() -> Column[int]:
+    """The column every table of a run's results starts with."""
+    return Column("run_id", RowId, ForeignKey("runs.id"), nullable=False)
+
+
+run_annotators = Table(
+    "run_annotators",
+    metadata,
+    _run(),
+    Column("annotator", Text, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("comparisons", BigInteger, nullable=False),
+    Column("left", BigInteger, nullable=False),
+    Column("right", BigInteger, nullable=False),
+    Column("ties", BigInteger, nullable=False),
+    Column("bias", Double),
+    Column("bias_low", Double),
+    Column("bias_high", Double),
+    Column("entry", Double),
+    Column("draw_share", Double),  # of older runs only
+    Column("p_value", Double),
+    Column("match_ratio", Double),
+    Column("finding", Text),
+    Column("flagged", Boolean, nullable=False),
+    Column("more_needed", BigInteger),
+    Column("first_seen", Double),
+    Column("last_seen", Double),
+    Column("median_lead_time", Double),
+    Column("longest_run", BigInteger),
+    Column("persistent", Boolean, nullable=False),
+    Column("sup_e", Double),
+    Column("warned", Boolean, nullable=False),
+    Column("q_value", Double),
+    Column("exact_list", Boolean),
+    Column("lbi_share", Double),
+    Column("lbi_list", Boolean),
+    Column("difference", Text),
+    PrimaryKeyConstraint("run_id", "annotator"),
+    Index(None, "run_id", "position"),
+)
+
+run_items = Table(
+    "run_items",
+    metadata,
+    _run(),
+    Column("item", Text, nullable=False),
+    Column("score", Double),
+    Column("se", Double),
+    Column("rank", Double),
+    Column("rank_low", Double),
+    Column("rank_high", Double),
+    Column("raw_score", Double),
+    Column("raw_rank", Double),
+    Column("component", Integer),
+    PrimaryKeyConstraint("run_id", "item"),
+    Index(None, "run_id", "rank"),
+)
+
+run_order_changes = Table(
+    "run_order_changes",
+    metadata,
+    _run(),
+    Column("position", Integer, nullable=False),
+    Column("above", Text, nullable=False),
+    Column("below", Text, nullable=False),
+    Column("raw_difference", Double),
+    Column("difference", Double),
+    Column("probability", Double),
+    PrimaryKeyConstraint("run_id", "position"),
+)
+
+run_paths = Table(
+    "run_paths",
+    metadata,
+    Column("run_id", RowId, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
+    Column("path", JSON, nullable=False),
+)
+
+spending = Table(
+    "spending",
+    metadata,
+    _project(),
+    Column("annotator_id", Text, nullable=False),
+    Column("answers", BigInteger, nullable=False),
+    Column("looks", Integer, nullable=False),
+    Column("p_star", Double, nullable=False),
+    Column("is_lasting", Boolean, nullable=False),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+flags = Table(
+    "flags",
+    metadata,
+    _project(),
+    Column("annotator_id", Text, nullable=False),
+    Column("run_id", RowId, ForeignKey("runs.id"), nullable=False),
+    Column("since", Double, nullable=False),
+    Column("finding", Text),
+    Column("evidence", JSON, nullable=False),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    _project(),
+    Column("number", BigInteger, nullable=False),
+    Column("annotator_id", Text, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("source_key", Text, nullable=False),
+    Column("run_id", BigInteger),
+    Column("decided_at", Double, nullable=False),
+    Column("recorded_at", Double, nullable=False),
+    Column("previous_hash", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("salt", Text, nullable=False, server_default=""),
+    Column("covers", Text),
+    Column("redacted_by", BigInteger),
+    PrimaryKeyConstraint("project_id", "number"),
+    UniqueConstraint("project_id", "source_key"),
+    Index(None, "project_id", "annotator_id"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires_at", Double, nullable=False),
+)
+
+publications = Table(
+    "publications",
+    metadata,
+    _project(),
+    Column("channel", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("content_hash", Text),
+    Column("remote_id", Text),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_try_at", Double),
+    Column("last_error", Text),
+    Column("updated_at", Double, nullable=False),
+    PrimaryKeyConstraint("project_id", "channel", "key"),
+)
+
+event_counts = Table(
+    "event_counts",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("last_at", Double, nullable=False),
+    PrimaryKeyConstraint("kind", "outcome"),
+)
+
+problems = Table(
+    "problems",
+    metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    Column("project_id", RowId, ForeignKey("projects.id")),
+    Column("code", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("remedy", Text, nullable=False),
+    Column("first_at", Double, nullable=False),
+    Column("last_at", Double, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("resolved_at", Double),
+    Index(None, "project_id", "code", "resolved_at"),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("password_hash", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("role", Text, nullable=False, server_default="reader"),
+)
+
+login_failures = Table(
+    "login_failures",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("blocked_until", Double, nullable=False),
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("project_id", RowId, ForeignKey("projects.id")),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_try_at", Double),
+    Column("payload", JSON, nullable=False),
+    Column("last_error", Text),
+    Column("created_at", Double, nullable=False),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("ls_url", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("erased_at", Double, nullable=False),
+    PrimaryKeyConstraint("ls_url", "token"),
+)
+
+side_statements = Table(
+    "side_statements",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    _project(),
+    Column("sides", Text, nullable=False),
+    Column("said_by", Text, nullable=False),
+    Column("said_at", Double, nullable=False),
+)
+
+follow_ups = Table(
+    "follow_ups",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    _project(),
+    Column("annotator_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("detail", JSON, nullable=False),
+    Column("made_at", Double, nullable=False),
+    Column("undone_at", Double),
+)
