@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import components
-from tests.postgres_server import PostgresServer, running_postgres
+from harness import components
+from harness.postgres import PostgresServer, running_postgres
 
 # BLAS reads these once, when numpy is loaded: no import above may load it.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

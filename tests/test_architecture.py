@@ -1,121 +1,128 @@
-"""Import rules: the core stays pure, layers point inward, importing does nothing."""
+"""Import rules: the core stays pure, layers point inward, importing does nothing, modules stay readable."""
 
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.layers import LAYERS, layer_of, violations
+from tests.source_tree import SourceTree, imports, is_within
+
 ROOT = Path(__file__).resolve().parent.parent
+PRODUCT = SourceTree(ROOT, ("fdr_core", "backend"))
+CORE = SourceTree(ROOT, ("fdr_core",))
+AROUND = SourceTree(ROOT, ("harness", "tests", "benchmarks", "scripts", "examples"))
+LONGEST_MODULE = 450
 
-CORE_ALWAYS = {"numpy", "scipy", "fdr_core"}
-# The numerics know arrays only; the modules around them, the core's edges, may speak of frames and files.
-CORE_NUMERICS = {
-    "fdr_core.audit",
-    "fdr_core.design",
-    "fdr_core.knockoffs",
-    "fdr_core.live",
-    "fdr_core.paths",
-    "fdr_core.selection",
-    "fdr_core.statistics",
+# Which of the packages around the product each may import. A test may import what it tests.
+AROUND_USES = {
+    "harness": {"harness"},
+    "benchmarks": {"benchmarks", "harness"},
+    "scripts": {"scripts", "harness"},
+    "examples": set[str](),
+    "tests": {"tests", "harness", "scripts"},
+    "tests.test_benchmarks": {"tests", "harness", "benchmarks"},
+    "tests.test_results": {"tests", "harness", "benchmarks"},
+    "tests.core.test_preferences": {"tests", "harness", "benchmarks"},
+    "tests.core.test_record": {"tests", "harness", "examples"},
 }
-FRAMES = {"pandas", "pyarrow"}
-# Imported only inside the function that needs it, so that everybody else never loads it.
-CORE_LAZY = {"cvxpy", "ibis", "matplotlib", "pyspark"}
-CORE_FORBIDDEN_STDLIB = {"os", "logging", "random", "time", "datetime", "socket", "sqlite3", "subprocess", "urllib"}
-WEB = {"flask", "werkzeug", "jinja2", "backend.web", "backend.app"}
-DATABASE = {"sqlalchemy", "alembic", "psycopg", "sqlite3"}
-PURE_BACKEND = ("backend.domain", "backend.protocol", "backend.label_config", "backend.config", "backend.errors")
-USE_CASES = ("backend.ingest", "backend.reconcile", "backend.analyse", "backend.publish", "backend.report")
 
 
-@dataclass(frozen=True)
-class Import:
-    """One import statement's target, and whether it runs when the module is imported."""
-
-    module: str
-    target: str
-    line: int
-    at_import: bool
-
-    def is_of(self, names: set[str]) -> bool:
-        return any(self.target == name or self.target.startswith(name + ".") for name in names)
-
-    def __str__(self) -> str:
-        return f"{self.module}:{self.line} imports {self.target}"
+def test_layers_of_the_product_are_kept() -> None:
+    assert violations(PRODUCT) == []
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def test_layers_named_in_the_rules_exist() -> None:
+    names = {layer.name for layer in LAYERS}
+    assert {used for layer in LAYERS for used in layer.uses} <= names
+    excepted = {module for layer in LAYERS for module in layer.exceptions}
+    assert {module for module in excepted if module not in PRODUCT.files} == set()
 
 
-def modules(package: str) -> dict[str, ast.Module]:
-    files = (path for path in sorted((ROOT / package).rglob("*.py")))
-    return {module_name(path): ast.parse(path.read_text(encoding="utf-8"), str(path)) for path in files}
+def made(root: Path, sources: dict[str, str]) -> SourceTree:
+    """A tree with the given files, named without their suffix."""
+    for name, source in sources.items():
+        path = (root / name).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+    return SourceTree(root, ("fdr_core", "backend"))
 
 
-def _nodes(node: ast.AST, at_import: bool = True) -> Iterator[tuple[ast.AST, bool]]:
-    """Walk a tree, telling what runs at import; `if TYPE_CHECKING` never does."""
-    for child in ast.iter_child_nodes(node):
-        deferred = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-        yield child, at_import
-        yield from _nodes(child, at_import and not deferred and not typing_only)
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("backend/ingest/events", "from flask import request\n"),
+        ("backend/runs/brand_new", "def f():\n    import flask\n"),
+        ("backend/publish/deep/inside", "from backend.web import auth\n"),
+        ("backend/report/words", "import jinja2\n"),
+        ("backend/domain", "from sqlalchemy import Table\n"),
+        ("backend/label_studio/payloads", "from ..store import Store\n"),
+        ("backend/store/runs", "from backend.runs import schedule\n"),
+        ("backend/web/api_v1", "import sqlalchemy.orm\n"),
+        ("backend/commands/serve", "from backend.app import create_app\n"),
+        ("fdr_core/brand_new", "import pandas as pd\n"),
+        ("fdr_core/paths/lbi", "import os\n"),
+        ("fdr_core/knockoffs/slack", "import cvxpy\n"),
+        ("fdr_core/detection", "from backend import domain\n"),
+        ("backend/runs/run", "from harness import world\n"),
+    ],
+)
+def test_layers_when_a_module_imports_what_it_must_not_are_broken(tmp_path: Path, module: str, source: str) -> None:
+    others = {"backend/app": "", "backend/domain": "", "backend/store/runs": "", "backend/web/auth": ""}
+    found = violations(made(tmp_path, {**others, "backend/runs/schedule": "", module: source}))
+    assert len(found) == 1
+    assert found[0].startswith(module.replace("/", ".") + ":")
 
 
-def imports(name: str, tree: ast.Module, package_files: set[str]) -> list[Import]:
-    found = []
-    for node, at_import in _nodes(tree):
-        if isinstance(node, ast.Import):
-            found += [Import(name, alias.name, node.lineno, at_import) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = _absolute(name, node, package_files)
-            found += [
-                Import(name, f"{base}.{alias.name}" if base else alias.name, node.lineno, at_import)
-                for alias in node.names
-            ]
-    return found
+def test_layers_when_a_module_stands_flat_in_the_backend_ask_where_it_belongs(tmp_path: Path) -> None:
+    assert violations(made(tmp_path, {"backend/helpers": ""})) == [
+        "backend.helpers stands in no layer; name its package in tests.layers"
+    ]
 
 
-def _absolute(name: str, node: ast.ImportFrom, package_files: set[str]) -> str:
-    if node.level == 0:
-        return node.module or ""
-    parents = name.split(".") if name in package_files else name.split(".")[:-1]
-    kept = parents[: len(parents) - (node.level - 1)]
-    return ".".join([*kept, node.module] if node.module else kept)
+def test_layers_when_imports_point_inward_are_kept(tmp_path: Path) -> None:
+    sources = {
+        "backend/ingest/events": "from backend.store import Store\nfrom backend.domain import Task\nimport json\n",
+        "backend/store/__init__": "from sqlalchemy import Table\nimport sqlite3\n",
+        "backend/domain": "from fdr_core.inputs.item_keys import item_key\n",
+        "backend/report/page": "from jinja2 import Environment\n",
+        "backend/web/api_v1": "from flask import Flask\nfrom backend.ingest import events\n",
+        "fdr_core/knockoffs/slack": "import numpy as np\ndef solve():\n    import cvxpy\n",
+        "fdr_core/inputs/item_keys": "import pandas\n",
+    }
+    assert violations(made(tmp_path, sources)) == []
 
 
-def package_imports(package: str) -> list[Import]:
-    trees = modules(package)
-    packages = {module_name(path) for path in (ROOT / package).rglob("__init__.py")}
-    return [found for name, tree in trees.items() for found in imports(name, tree, packages)]
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("backend.projects.reading", "use cases"),
+        ("backend.projects.config", "domain and payloads"),
+        ("fdr_core", "core edges"),
+        ("fdr_core.randomisation.coins", "numerics"),
+        ("fdr_core.inputs.arena", "tables"),
+    ],
+)
+def test_layer_of_a_module_is_that_of_the_longest_name_that_fits(module: str, name: str) -> None:
+    layer = layer_of(module)
+    assert layer is not None
+    assert layer.name == name
 
 
-def test_core_imports_hold_numerics_and_frames_only_at_the_edges() -> None:
-    wrong = []
-    for found in package_imports("fdr_core"):
-        top = found.target.split(".")[0]
-        if top in CORE_ALWAYS or top == "__future__" or (top in FRAMES and not is_numerics(found.module)):
-            continue
-        if is_stdlib(top) and top not in CORE_FORBIDDEN_STDLIB:
-            continue
-        if top in CORE_LAZY and not found.at_import:
-            continue
-        wrong.append(str(found))
+def test_packages_around_the_product_import_only_what_they_may() -> None:
+    wrong = [
+        str(found)
+        for found in AROUND.imports
+        if (target := AROUND.module_of(found.target)) and target.split(".")[0] not in _around_uses(found.module)
+    ]
     assert wrong == []
 
 
-def is_stdlib(top: str) -> bool:
-    return top in sys.stdlib_module_names
-
-
-def is_numerics(module: str) -> bool:
-    return any(module == name or module.startswith(name + ".") for name in CORE_NUMERICS)
+def _around_uses(module: str) -> set[str]:
+    return AROUND_USES[max((name for name in AROUND_USES if is_within(module, name)), key=len)]
 
 
 def test_core_global_randomness_is_never_used() -> None:
@@ -123,7 +130,7 @@ def test_core_global_randomness_is_never_used() -> None:
     allowed = {"Generator", "default_rng", "SeedSequence", "Philox", "PCG64", "BitGenerator"}
     wrong = [
         f"{name}:{node.lineno} uses {ast.unparse(node)}"
-        for name, tree in modules("fdr_core").items()
+        for name, tree in CORE.modules.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and ast.unparse(node.value) in {"np.random", "numpy.random"}
@@ -135,74 +142,33 @@ def test_core_global_randomness_is_never_used() -> None:
 def test_core_output_is_returned_and_never_printed() -> None:
     wrong = [
         f"{name}:{node.lineno}"
-        for name, tree in modules("fdr_core").items()
+        for name, tree in CORE.modules.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"print", "input", "exit"}
     ]
     assert wrong == []
 
 
-def test_pure_backend_modules_import_neither_web_nor_database() -> None:
-    wrong = [
-        str(found)
-        for found in package_imports("backend")
-        if found.module in PURE_BACKEND and found.is_of(WEB | DATABASE)
-    ]
-    assert wrong == []
-
-
-def test_use_cases_import_no_web() -> None:
-    wrong = [str(found) for found in package_imports("backend") if found.module in USE_CASES and found.is_of(WEB)]
-    assert wrong == []
-
-
-def test_web_reads_the_database_only_through_the_store() -> None:
-    wrong = [
-        str(found)
-        for found in package_imports("backend")
-        if found.module.startswith("backend.web") and found.is_of(DATABASE)
-    ]
-    assert wrong == []
-
-
-def test_nothing_below_the_entry_points_imports_the_app() -> None:
-    entry_points = {"backend.app", "backend._wsgi", "backend.cli", "backend.serve", "backend.worker"}
-    wrong = [
-        str(found)
-        for found in package_imports("backend")
-        if found.is_of({"backend.app"})
-        and found.module not in entry_points
-        and not found.module.startswith("backend.commands")
-    ]
-    assert wrong == []
-
-
-def test_core_never_imports_the_backend() -> None:
-    assert [str(found) for found in package_imports("fdr_core") if found.is_of({"backend"})] == []
-
-
-@pytest.mark.parametrize("package", ["fdr_core", "backend"])
-def test_environment_is_read_only_by_settings_and_entry_points(package: str) -> None:
+def test_environment_is_read_only_by_settings_and_entry_points() -> None:
     # gunicorn loads its settings as a module; serve hands its environment on; Prometheus has a variable of its own.
     allowed = {"backend.settings", "backend._wsgi", "backend.cli", "backend.sdk_model"}
-    allowed |= {"backend.gunicorn_settings", "backend.serve", "backend.web.metrics"}
+    allowed |= {"backend.server.gunicorn_settings", "backend.server.supervisor", "backend.web.metrics"}
     wrong = [
         f"{name}:{node.lineno}"
-        for name, tree in modules(package).items()
-        if name not in allowed and not name.startswith("backend.commands")
+        for name, tree in PRODUCT.modules.items()
+        if name not in allowed and not is_within(name, "backend.commands")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv"}
     ]
     assert wrong == []
 
 
-@pytest.mark.parametrize("package", ["fdr_core", "backend"])
-def test_modules_at_import_only_define(package: str) -> None:
+def test_modules_at_import_only_define() -> None:
     """Module level holds definitions, constants and calls that only build values; never a bare call."""
-    allowed_files = {"backend._wsgi", "backend.migrations.env", "backend.__main__"}
+    allowed_files = {"backend._wsgi", "backend.store.migrations.env"}
     wrong = [
         f"{name}:{node.lineno} runs {ast.unparse(node)[:60]}"
-        for name, tree in modules(package).items()
+        for name, tree in PRODUCT.modules.items()
         if name not in allowed_files
         for node in tree.body
         if isinstance(node, ast.Expr | ast.With | ast.For | ast.While)
@@ -224,16 +190,26 @@ def _registers_on_own_object(node: ast.stmt) -> bool:
     )
 
 
-@pytest.mark.parametrize("package", ["fdr_core", "backend"])
-def test_modules_size_stays_readable(package: str) -> None:
-    """Around 400 lines is the moment to look for a seam; half as much again is too late."""
-    limit = 600
+@pytest.mark.parametrize("tree", [PRODUCT, AROUND], ids=["product", "around"])
+def test_modules_size_stays_readable(tree: SourceTree) -> None:
+    """Around 400 lines is the moment to look for a seam."""
     long = [
-        f"{path.relative_to(ROOT)} has {lines} lines"
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > limit
+        f"{path.relative_to(ROOT)} has {lines} lines, more than {LONGEST_MODULE}"
+        for path in tree.files.values()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_MODULE
     ]
     assert long == []
+
+
+def test_types_that_are_ignored_are_named_and_explained() -> None:
+    named = re.compile(r"# type: ignore(?!\[[\w, -]+\]  # \S)")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number} ignores a type without saying why"
+        for path in [*PRODUCT.files.values(), *AROUND.files.values()]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if named.search(line) and path != Path(__file__)
+    ]
+    assert wrong == []
 
 
 def test_import_walker_relative_lazy_and_typing_imports_are_told_apart() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests import components
-from tests.postgres_server import PostgresServer, running_postgres
+from harness import components
+from harness.postgres import PostgresServer, running_postgres
 
 
 @pytest.mark.postgres

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from fdr_core import Comparisons, detect
-from scripts.demo import MARK, emptied
-from scripts.demo_crowd import Crowd
+from harness.demo_crowd import Crowd
+from scripts.demo import MARK, emptied, port_or_free
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,6 +51,32 @@ def test_crowd_of_the_demo_is_found_by_the_library() -> None:
     found = {int(label) for label in detect(comparisons(crowd, 200), q=0.1, seed=0, sides="random").flagged}
     assert len(found & set(crowd.sides)) >= 5
     assert len(found - set(crowd.sides)) <= 1
+
+
+def test_crowd_on_unique_prompts_is_found_once_the_owner_states_that_sides_were_shuffled() -> None:
+    crowd = Crowd.assemble(0)
+    tasks = list(crowd.unique_tasks(200, 12))
+    assert len({text for task in tasks for text in task.data().values()}) == 400
+    rows = [
+        (answer.annotator, task.left, task.right, 1.0 if answer.side == "left" else -1.0, number)
+        for number, task in enumerate(tasks)
+        for answer in task.answers
+    ]
+    annotator, left, right, outcome, task_number = (np.array(column) for column in zip(*rows, strict=True))
+    data = Comparisons.from_arrays(annotator, left, right, outcome, task=task_number)
+    assert detect(data, q=0.1, draws=0).flagged == []
+    found = {int(label) for label in detect(data, q=0.1, draws=0, sides="random").flagged}
+    assert len(found & set(crowd.sides)) >= 5
+    assert len(found - set(crowd.sides)) <= 1
+
+
+def test_demo_port_that_was_asked_for_and_is_taken_is_refused() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with pytest.raises(SystemExit, match=f"port {taken} is taken"):
+            port_or_free(9090, taken)
 
 
 def test_demo_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:

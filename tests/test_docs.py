@@ -13,6 +13,8 @@ import pytest
 
 from backend.cli import main as program
 from backend.settings import TABLE, Setting, Settings
+from fdr_core import __version__
+from fdr_core.findings import FINDINGS
 from scripts import settings_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,9 +42,14 @@ def typed_lines() -> list[str]:
     return [re.sub(r"^docker compose .*? exec \S+ ", "", line) for line in lines]
 
 
-def test_settings_table_in_readme_equals_the_code() -> None:
-    text = settings_table.README.read_text(encoding="utf-8")
-    assert settings_table.renewed(text) == text, "run .venv/bin/python scripts/settings_table.py"
+@pytest.mark.parametrize("document", settings_table.DOCUMENTS, ids=lambda document: document.name)
+def test_table_in_a_document_equals_the_code(document: settings_table.Written) -> None:
+    assert document.renewed == document.current, "run .venv/bin/python scripts/settings_table.py"
+
+
+def test_findings_in_the_manual_are_those_of_the_code() -> None:
+    manual = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert [finding for finding in FINDINGS if finding not in manual] == []
 
 
 @pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.name)
@@ -128,7 +135,7 @@ def test_document_links_lead_somewhere(document: Path) -> None:
 @pytest.mark.slow
 def test_library_example_in_readme_runs(tmp_path: Path) -> None:
     """The eight lines are executed as printed, on a simulated crowd in which two people lean."""
-    from tests.crowds import write_small_team
+    from harness.small_team import write_small_team
 
     write_small_team(tmp_path / "comparisons.csv", seed=7)
     (example,) = code_blocks((ROOT / "README.md").read_text(encoding="utf-8"), "python")
@@ -139,3 +146,50 @@ def test_library_example_in_readme_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "leans-0" in done.stdout
     assert "leans-1" in done.stdout
+
+
+def test_changelog_has_unreleased_changes_above_the_dated_release_of_this_version() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
+    assert headings[1].startswith(f"[{__version__}] - ")
+
+
+def test_changelog_sections_name_each_kind_of_change_once() -> None:
+    for section in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        kinds = re.findall(r"^### (.+)$", section, re.MULTILINE)
+        assert kinds == sorted(set(kinds)), section.splitlines()[0]
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def named_file(name: str) -> Path | None:
+    """Return the file or folder that a path in the document means."""
+    path = ROOT / name
+    return next((found for found in (path, path.with_name(path.name + ".py")) if found.exists()), None)
+
+
+def test_architecture_paths_exist() -> None:
+    top = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")))
+    named = set(re.findall(rf"\b((?:{top})/[\w./-]*\w)", ARCHITECTURE))
+    assert len(named) > 60
+    assert sorted(name for name in named if named_file(name) is None) == []
+
+
+def test_architecture_names_stand_in_the_files_it_says() -> None:
+    said = re.findall(r"`(\w+)`(?:,? (?:or|and) `(\w+)`)?\)? (?:in|of)\s`([\w./-]+)`", ARCHITECTURE)
+    assert len(said) > 20
+    missing = [
+        f"{name} in {place}"
+        for *names, place in said
+        for name in filter(None, names)
+        if not (path := named_file(place)) or name not in path.read_text(encoding="utf-8")
+    ]
+    assert missing == []
+
+
+def test_architecture_tells_every_package_of_the_product() -> None:
+    packages = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("*/*/__init__.py")}
+    product = {name for name in packages if name.startswith(("backend/", "fdr_core/"))}
+    assert {name for name in product if name not in ARCHITECTURE} == set()

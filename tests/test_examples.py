@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("*.
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs_and_flags_somebody(example):
+def test_example_runs_and_flags_somebody(example: Any) -> None:
     answer = subprocess.run(
         [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, timeout=120, check=False
     )
@@ -19,6 +20,6 @@ def test_example_runs_and_flags_somebody(example):
     assert "annotators flagged" in answer.stdout
 
 
-def test_examples_are_at_least_three_and_one_audits_llm_judges():
+def test_examples_are_at_least_three_and_one_audits_llm_judges() -> None:
     assert len(EXAMPLES) >= 3
     assert any("llm" in path.stem for path in EXAMPLES)

@@ -52,7 +52,8 @@ def test_lock_file_for_development_agrees_with_the_one_for_running() -> None:
 
 def test_lock_file_for_running_holds_every_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = [*project["dependencies"], *project["optional-dependencies"]["sdk"], "label-studio-ml"]
+    extras = [entry for extra in ("server", "paper", "sdk") for entry in project["optional-dependencies"][extra]]
+    declared = [*project["dependencies"], *extras, "label-studio-ml"]
     names = {normal(match.group()) for match in (re.match(r"[\w.-]+", entry) for entry in declared) if match}
     assert names - set(locked("requirements.lock")) == set()
 
@@ -98,7 +99,7 @@ def clean_environment(**settings: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_wheel_holds_every_asset_of_the_source(wheel: Path) -> None:
     shipped = set(zipfile.ZipFile(wheel).namelist())
-    folders = ("backend/migrations", "backend/web/templates", "backend/web/static")
+    folders = ("backend/store/migrations", "backend/web/templates", "backend/web/static")
     expected = {
         path.relative_to(ROOT).as_posix()
         for folder in folders
@@ -134,7 +135,7 @@ def test_wheel_installed_elsewhere_serves_the_dashboard_with_its_assets(elsewher
 @contextmanager
 def serving(programs: Path, folder: Path) -> Iterator[str]:
     """Run `evenhand serve` in an empty folder until the block ends."""
-    from tests.postgres_server import free_port
+    from harness.ports import free_port
 
     address = f"http://127.0.0.1:{(port := free_port())}"
     environment = clean_environment(PORT=str(port), MODEL_DIR=str(folder / "data"))

@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
-from backend.database import migrate, open_engine
 from backend.domain import Project, ProjectRef
 from backend.store import Store
-from tests.backend.databases import new_store
+from backend.store.engine import migrate, open_engine
+from harness.databases import new_store
+from harness.label_configs import PAIRWISE
 
 PAYLOADS = Path(__file__).resolve().parent.parent / "data" / "payloads"
-PAIRWISE = (
-    '<View><Pairwise name="pw" toName="left,right"/>'
-    '<Text name="left" value="$text1"/><Text name="right" value="$text2"/></View>'
-)
 
 
 class FakeClock:
@@ -65,7 +62,7 @@ def sqlite_store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
 
 @pytest.fixture
 def project(store: Store) -> Project:
-    return store.register_project("http://ls", ProjectRef(1, 1_794_803_224), title="pw1", label_config=PAIRWISE)
+    return store.projects.register("http://ls", ProjectRef(1, 1_794_803_224), title="pw1", label_config=PAIRWISE)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,15 +16,17 @@ from flask.testing import FlaskClient
 
 from backend.app import create_app
 from backend.errors import SettingsError
-from backend.serve import refuse_open_doors
+from backend.server.supervisor import refuse_open_doors
 from backend.settings import Settings, is_loopback
 from backend.store import Store
-from backend.web.auth import access_level, hash_password
+from backend.web import auth
+from backend.web.passwords import hash_password
+from backend.web.rights import access_needed
 from tests.backend.conftest import FakeClock
 
 SECRET = "webhook-secret-0123456789"
-CLOSED = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", webhook_secret=SECRET)
-PUBLIC = {"ml_api.health", "dashboard.login", "dashboard.static"}
+CLOSED = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", basic_auth_role="owner", webhook_secret=SECRET)
+PUBLIC = {"ml_api.health", "ml_api.ready", "dashboard.login", "dashboard.static"}
 STRANGER = {"REMOTE_ADDR": "192.0.2.7"}
 
 
@@ -76,7 +80,7 @@ def test_every_route_in_open_mode_is_refused_to_other_machines(sqlite_store: Sto
 
 
 def test_every_public_route_is_marked_so_and_nothing_else(closed: Flask) -> None:
-    public = {rule.endpoint for rule in closed.url_map.iter_rules() if access_level(closed, rule.endpoint) == "public"}
+    public = {rule.endpoint for rule in closed.url_map.iter_rules() if access_needed(closed, rule.endpoint) == "public"}
     assert public <= PUBLIC
 
 
@@ -94,9 +98,9 @@ def test_basic_right_and_wrong_password(client: FlaskClient) -> None:
 
 
 def test_basic_of_a_named_account_works_and_ends_with_the_account(client: FlaskClient, sqlite_store: Store) -> None:
-    sqlite_store.put_user("ana", hash_password("a long password"))
+    sqlite_store.users.put("ana", hash_password("a long password"))
     assert client.get("/api/v1/projects", headers=basic("ana", "a long password")).status_code == 200
-    sqlite_store.delete_user("ana")
+    sqlite_store.users.delete("ana")
     assert client.get("/api/v1/projects", headers=basic("ana", "a long password")).status_code == 401
 
 
@@ -110,12 +114,21 @@ def test_webhook_takes_the_secret_or_basic_and_counts_what_it_refuses(
     body = payload("req_webhook_ANNOTATION_CREATED")
     assert client.post("/webhook", json=body).status_code == 401
     assert client.post("/webhook", json=body, headers={"X-Evenhand-Secret": "wrong"}).status_code == 401
-    assert sqlite_store.list_projects() == []
+    assert sqlite_store.projects.all() == []
     assert client.post("/webhook", json=body, headers={"X-Evenhand-Secret": SECRET}).status_code == 200
     assert client.post("/webhook", json=body, headers=basic()).status_code == 200
-    refused = [row for row in sqlite_store.event_counts() if row["outcome"] == "unauthorized"]
+    refused = [row for row in sqlite_store.events.counts() if row["outcome"] == "unauthorized"]
     assert refused[0]["count"] >= 1
-    assert "evenhand connect" in sqlite_store.list_problems()[0].remedy
+    assert "evenhand connect" in sqlite_store.problems.find()[0].remedy
+
+
+def test_refused_events_are_counted_one_by_one_and_written_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(100.0)
+    monkeypatch.setattr(auth, "time", SimpleNamespace(monotonic=clock))
+    refused, written = auth._Refused(), []
+    for clock.now in (100.0, 100.5, 100.9, 101.0, 101.9, 102.0, 110.0):
+        written.append(refused.add())
+    assert written == [1, 0, 0, 3, 0, 2, 1]
 
 
 def test_secret_opens_nothing_but_the_webhook(client: FlaskClient) -> None:
@@ -148,7 +161,7 @@ def test_open_mode_under_a_foreign_host_name_is_refused(open_client: FlaskClient
 
 
 def test_open_mode_ends_with_the_first_account(sqlite_store: Store) -> None:
-    sqlite_store.put_user("ana", hash_password("a long password"))
+    sqlite_store.users.put("ana", hash_password("a long password"))
     client = create_app(Settings(), sqlite_store).test_client()
     assert client.get("/api/v1/projects").status_code == 401
 
@@ -169,11 +182,11 @@ def test_session_needs_the_csrf_token_for_changes(closed: Flask, sqlite_store: S
 
 
 def test_session_ends_when_the_password_changes(closed: Flask, sqlite_store: Store) -> None:
-    sqlite_store.put_user("ana", hash_password("a long password"))
+    sqlite_store.users.put("ana", hash_password("a long password"))
     client = closed.test_client()
     log_in(client, "ana", "a long password")
     assert client.get("/api/v1/projects").status_code == 200
-    sqlite_store.put_user("ana", hash_password("another password"))
+    sqlite_store.users.put("ana", hash_password("another password"))
     assert client.get("/api/v1/projects").status_code == 401
 
 
@@ -187,9 +200,7 @@ def test_session_cookie_is_not_for_scripts_or_other_sites(closed: Flask) -> None
 
 
 def test_session_forged_with_another_key_is_refused(closed: Flask, sqlite_store: Store) -> None:
-    other = create_app(
-        Settings(basic_auth_user="lead", basic_auth_pass="right-horse", secret_key="x" * 32), sqlite_store
-    )
+    other = create_app(replace(CLOSED, secret_key="x" * 32), sqlite_store)
     thief = other.test_client()
     log_in(thief)
     cookie = thief.get_cookie("evenhand_session")
@@ -234,3 +245,27 @@ def test_answers_carry_security_headers_and_a_request_id(client: FlaskClient) ->
     assert "'unsafe-inline'" not in answer.headers["Content-Security-Policy"]
     evil = client.get("/health", headers={"X-Request-Id": "a b\u00e4"})
     assert re.fullmatch(r"[0-9a-f]{16}", evil.headers["X-Request-Id"])
+
+
+@pytest.mark.parametrize(
+    ("role", "reads", "runs", "settles"),
+    [("protocol", 403, 403, 403), ("reader", 200, 403, 403), ("reviewer", 200, 404, 403), ("owner", 200, 404, 404)],
+)
+def test_role_opens_what_it_is_for_and_nothing_beyond(
+    sqlite_store: Store, role: Any, reads: int, runs: int, settles: int
+) -> None:
+    """There is no project 1, so that whoever is let in is told so."""
+    settings = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", basic_auth_role=role)
+    client = create_app(settings, sqlite_store).test_client()
+    assert client.get("/api/v1/projects", headers=basic()).status_code == reads
+    assert client.post("/api/v1/projects/1/runs", headers=basic()).status_code == runs
+    settled = client.patch("/api/v1/projects/1/config", json={}, headers=basic())
+    assert settled.status_code == settles
+    if settles == 403:
+        assert f"has the role {role}" in settled.json["error"]["message"]  # type: ignore[index]  # it is an object
+
+
+@pytest.mark.parametrize("path", ["/webhook", "/setup"])
+def test_label_studio_call_with_a_form_is_told_to_send_json(client: FlaskClient, path: str) -> None:
+    answer = client.post(path, data={"csrf_token": "x"}, headers=basic())
+    assert answer.status_code == 415

@@ -12,28 +12,29 @@ from click.testing import CliRunner
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
-from backend.analyse import analyse, data_hash
 from backend.cli import main as program
-from backend.config import ProjectConfig
-from backend.database import WRITE
-from backend.domain import Batch, LiveEvidence, Project, ProjectRef, Review, RunResult
-from backend.errors import ConfigurationError, NotFoundError, StoreBusyError
-from backend.label_studio import LabelStudioClient, project_epoch
-from backend.label_studio_http import Transport
-from backend.privacy import Person, erase_person, export_person, find_person
+from backend.domain import Batch, Project, ProjectRef, Review, RunResult, StoredEvidence, Trigger
+from backend.errors import NotFoundError, StoreBusyError, UnusableValueError
+from backend.ingest.pull import pull_project
+from backend.ingest.reviews import take_reviews
+from backend.label_studio.client import LabelStudioClient, project_epoch
+from backend.label_studio.transport import Transport
+from backend.projects.config import ProjectConfig
+from backend.projects.privacy import Person, erase_person, export_person, find_person
 from backend.publish import publish_project
-from backend.publish.tab import TITLE
-from backend.reconcile import pull_project
-from backend.reviews import record_review
-from backend.schema import metadata
+from backend.publish.tab import PREFIX
+from backend.runs.run import analyse, data_hash
+from backend.runs.statistics import StatisticsCache
+from backend.runs.worker import Runs
 from backend.settings import Settings
-from backend.statistics_cache import StatisticsCache
 from backend.store import Store
-from backend.worker import Runs
-from tests.backend.databases import new_store
-from tests.backend.fake_label_studio import LEGACY_TOKEN, FakeLabelStudio
-from tests.backend.fake_label_studio import URL as FAKE_URL
-from tests.backend.filled import EMAIL, LEANS, NAME, OTHERS, URL, answer, answers, fill, tasks
+from backend.store.engine import WRITE
+from backend.store.schema import metadata
+from harness.databases import new_store
+from harness.fake_label_studio import LEGACY_TOKEN, FakeLabelStudio
+from harness.fake_label_studio import URL as FAKE_URL
+from harness.filled import EMAIL, LEANS, NAME, OTHERS, URL, answer, answers, fill, tasks
+from harness.judged import judged_answers
 
 TRACES = (LEANS, NAME, EMAIL, NAME.split()[0], EMAIL.split("@")[0])
 NOBODY = Settings()
@@ -95,18 +96,18 @@ def test_erasure_leaves_no_trace_in_the_sqlite_file(sqlite_store: Store, tmp_pat
 def test_erasure_keeps_the_decision_chain_verifiable_and_tamper_evident(store: Store) -> None:
     project = fill(store)
     erase(store)
-    check = store.verify_decisions(project.id)
+    check = store.decisions.verify(project.id)
     assert (check.intact, check.redacted, check.length) == (True, 2, 4)
-    lines = store.list_decisions(project.id).rows
+    lines = store.decisions.page(project.id).rows
     assert lines[0]["decision"] == "erase"
     about = next(line for line in lines if line["number"] == 1)
     assert about["annotator_id"].startswith("erased-")
     assert (about["comment"], about["salt"], about["decision"]) == ("", "", "confirm")
     by = next(line for line in lines if line["number"] == 2)
     assert (by["author"], by["annotator_id"], by["comment"]) == ("erased", "12", "as a reviewer")
-    assert set(store.current_decisions(project.id)) == {"11", "12", about["annotator_id"]}
-    store.add_decision(project.id, "13", "watch", author="ana")
-    assert store.verify_decisions(project.id).intact
+    assert set(store.decisions.current(project.id)) == {"11", "12", about["annotator_id"]}
+    store.decisions.add(project.id, "13", "watch", author="ana")
+    assert store.decisions.verify(project.id).intact
 
 
 NO_REDACTIONS = (
@@ -130,7 +131,7 @@ def test_redaction_nobody_vouches_for_is_found(store: Store) -> None:
     project = fill(store)
     with store.engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
         connection.execute(text("UPDATE decisions SET comment = '', salt = '', redacted_by = 9 WHERE number = 1"))
-    check = store.verify_decisions(project.id)
+    check = store.decisions.verify(project.id)
     assert (check.intact, check.broken_at) == (False, 1)
 
 
@@ -148,7 +149,7 @@ def test_erasure_brings_sums_caches_and_the_next_run_to_a_world_without_the_pers
     before = cache.catch_up(project).statistics
     assert LEANS in before.annotators
     erase(store)
-    project = store.get_project(project.id)
+    project = store.projects.get(project.id)
     current = cache.catch_up(project)
     other, its_project = world_without(tmp_path)
     expected = StatisticsCache(other).catch_up(its_project)
@@ -170,23 +171,23 @@ def test_erasure_brings_sums_caches_and_the_next_run_to_a_world_without_the_pers
 def test_worker_that_was_running_runs_again_without_the_person(store: Store) -> None:
     project = fill(store)
     runs = Runs(store, "worker")
-    store.request_run(project.id, "manual")
+    store.runs.request(project.id, Trigger.MANUAL)
     assert runs.once()
     erase(store)
     assert runs.once()
-    run = store.latest_run(project.id)
+    run = store.runs.latest(project.id)
     assert run is not None
-    assert {row["annotator"] for row in store.all_annotators(run.id)} == set(OTHERS)
+    assert {row["annotator"] for row in store.findings.all(run.id)} == set(OTHERS)
     assert not runs.once()
 
 
 def test_stored_runs_lose_the_person_and_keep_the_others(store: Store) -> None:
     project = fill(store)
-    run = store.latest_run(project.id)
+    run = store.runs.latest(project.id)
     assert run is not None
     erase(store)
-    assert {row["annotator"] for row in store.all_annotators(run.id)} == set(OTHERS)
-    path = store.run_path(run.id)
+    assert {row["annotator"] for row in store.findings.all(run.id)} == set(OTHERS)
+    path = store.runs.path(run.id)
     assert path is not None
     assert path["annotators"] == list(OTHERS)
     assert path["gamma"] == [[0.0] * 3, [0.5] * 3]
@@ -194,80 +195,85 @@ def test_stored_runs_lose_the_person_and_keep_the_others(store: Store) -> None:
 
 def test_events_names_and_evidence_after_the_erasure_do_not_bring_the_person_back(store: Store) -> None:
     project = fill(store)
-    seq, live = store.get_live(project.id)
+    seq, live = store.live.get(project.id)
     erase(store)
     late = [answer(1000, LEANS, updated_at=2e9), answer(2000, LEANS), *answers((LEANS,))]
-    store.apply(project.id, Batch(comparisons=late))
-    store.apply(project.id, Batch(tasks=tasks(), comparisons=late, as_of=store.begin_pull(project.id)))
-    store.name_annotators(project.id, {LEANS: (NAME, EMAIL), "12": ("Ben", None)}, insert=True)
-    row = LiveEvidence(LEANS, {}, 1.0, 1.0, 1, None)
-    store.put_live(project.id, [row, *live.values()], from_seq=seq, to_seq=seq + 1, curve=[(LEANS, seq + 1, 1.0, 1.0)])
+    store.comparisons.apply(project.id, Batch(comparisons=late))
+    store.comparisons.apply(
+        project.id, Batch(tasks=tasks(), comparisons=late, as_of=store.projects.begin_pull(project.id))
+    )
+    store.annotators.name(project.id, {LEANS: (NAME, EMAIL), "12": ("Ben", None)}, insert=True)
+    row = StoredEvidence(LEANS, {}, 1.0, 1.0, 1, None)
+    store.live.put(project.id, [row, *live.values()], from_seq=seq, to_seq=seq + 1, curve=[(LEANS, seq + 1, 1.0, 1.0)])
     after = dump(store)
     assert [trace for trace in TRACES if trace in after] == []
     assert "Ben" in after
-    assert LEANS not in store.load_answers(project.id).annotator
+    assert LEANS not in judged_answers(store, project.id).annotator
 
 
 def test_a_project_connected_later_does_not_bring_the_person_back(store: Store) -> None:
     fill(store)
     erase(store)
-    later = store.register_project(URL, ProjectRef(2, 200))
-    store.apply(later.id, Batch(comparisons=[answer(1, LEANS), answer(2, "11")]))
-    assert store.load_answers(later.id).annotator == ["11"]
-    elsewhere = store.register_project("http://other", ProjectRef(2, 200))
-    store.apply(elsewhere.id, Batch(comparisons=[answer(1, LEANS)]))
-    assert store.load_answers(elsewhere.id).annotator == [LEANS]
+    later = store.projects.register(URL, ProjectRef(2, 200))
+    store.comparisons.apply(later.id, Batch(comparisons=[answer(1, LEANS), answer(2, "11")]))
+    assert judged_answers(store, later.id).annotator == ["11"]
+    elsewhere = store.projects.register("http://other", ProjectRef(2, 200))
+    store.comparisons.apply(elsewhere.id, Batch(comparisons=[answer(1, LEANS)]))
+    assert judged_answers(store, elsewhere.id).annotator == [LEANS]
 
 
 def test_review_of_an_erased_person_is_not_recorded(store: Store) -> None:
     project = fill(store)
-    alerts = store.register_project(URL, ProjectRef(5, 500), kind="alerts", alerts_for=project.id)
+    alerts = store.projects.register(URL, ProjectRef(5, 500), kind="alerts", alerts_for=project.id)
     erase(store)
     choice = {"from_name": "decision", "type": "choices", "value": {"choices": ["Confirm"]}}
     annotation = {"id": 1, "completed_by": 3, "updated_at": "2026-11-01T00:00:00Z", "result": [choice]}
     card = {"id": 1, "data": {"evenhand_project": project.id, "evenhand_annotator": LEANS}}
-    assert not record_review(store, alerts, annotation, card)
+    assert take_reviews(store, alerts, [(annotation, card)], {}).recorded == 0
 
 
 def test_review_taken_before_stays_known_under_its_key(store: Store) -> None:
     project = fill(store)
     review = Review(project.id, LEANS, "dismiss", "", "Label Studio user 3", "label-studio:5:1:100.0", 100.0)
-    store.add_review(review)
+    store.decisions.add_review(review)
     erase(store)
-    total = store.list_decisions(project.id).total
-    again = store.add_review(review)
+    total = store.decisions.page(project.id).total
+    again, is_new = store.decisions.add_review(review)
+    assert not is_new
     assert again.annotator_id.startswith("erased-")
-    assert store.list_decisions(project.id).total == total
+    assert store.decisions.page(project.id).total == total
 
 
 def test_readmitted_person_is_taken_in_again(store: Store) -> None:
     project = fill(store)
     erase(store)
-    assert not store.readmit_person(URL, "12")
-    assert store.readmit_person(URL, LEANS)
-    assert store.get_project(project.id).full_pull_needed
-    store.apply(project.id, Batch(comparisons=answers((LEANS,)), as_of=store.begin_pull(project.id)))
-    assert store.load_answers(project.id).annotator.count(LEANS) == 10
+    assert not store.people.readmit(URL, "12")
+    assert store.people.readmit(URL, LEANS)
+    assert store.projects.get(project.id).full_pull_needed
+    store.comparisons.apply(
+        project.id, Batch(comparisons=answers((LEANS,)), as_of=store.projects.begin_pull(project.id))
+    )
+    assert judged_answers(store, project.id).annotator.count(LEANS) == 10
 
 
 def test_erasure_during_a_run_waits_and_then_gives_up_without_touching_anything(store: Store) -> None:
     project = fill(store)
-    lease = store.acquire_lease(f"run:{project.id}", "a worker", 60.0)
+    lease = store.leases.acquire(f"run:{project.id}", "a worker", 60.0)
     assert lease is not None
     before = dump(store)
     naps: list[float] = []
     with pytest.raises(StoreBusyError, match="nothing was erased"):
         erase_person(store, None, find_person(store, LEANS), NOBODY, wait=0.0, sleep=naps.append)
-    store.release_lease(lease)
+    store.leases.release(lease)
     strip = [line for line in dump(store).splitlines() if not line.startswith("leases")]
     assert strip == [line for line in before.splitlines() if not line.startswith("leases")]
 
 
 def test_id_known_in_two_label_studios_has_to_be_chosen(store: Store) -> None:
     fill(store)
-    other = store.register_project("http://other", ProjectRef(1, 1))
-    store.apply(other.id, Batch(comparisons=[answer(1, LEANS)]))
-    with pytest.raises(ConfigurationError, match="--label-studio"):
+    other = store.projects.register("http://other", ProjectRef(1, 1))
+    store.comparisons.apply(other.id, Batch(comparisons=[answer(1, LEANS)]))
+    with pytest.raises(UnusableValueError, match="--label-studio"):
         find_person(store, LEANS)
     assert find_person(store, LEANS, "http://other") == Person("http://other", frozenset({LEANS}), frozenset())
 
@@ -283,18 +289,18 @@ def published_world(store: Store) -> tuple[FakeLabelStudio, LabelStudioClient, P
         server.annotate(task, 1, "right")
     client = LabelStudioClient(Transport(FAKE_URL, LEGACY_TOKEN, session=server.session()))
     config = ProjectConfig.model_validate({"publish": {"alerts": True, "tab": True}})
-    project = store.register_project(
+    project = store.projects.register(
         FAKE_URL, ProjectRef(number, project_epoch(server.projects[number])), config=config
     )
     pull_project(store, client, project, full=True)
-    store.request_run(project.id, "test")
-    claimed = store.claim_run("test", 60.0)
+    store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("test", 60.0)
     assert claimed is not None
     empty: dict[str, Any] = {}
-    flags = [{"annotator_id": str(leans), "verdict": "bad", "evidence": {"bias": 0.9}}]
+    flags = [{"annotator_id": str(leans), "finding": "always left", "evidence": {"bias": 0.9}}]
     result = RunResult(1, 0, empty, empty, empty, "", empty, empty, "", flags=list(flags))
-    store.finish_run(claimed[0].id, claimed[1], result)
-    publish_project(store, client, store.get_project(project.id), now=store.clock(), settings=NOBODY)
+    store.runs.finish(claimed[0].id, claimed[1], result)
+    publish_project(store, client, store.projects.get(project.id), now=store.clock(), settings=NOBODY)
     return server, client, project, str(leans)
 
 
@@ -302,16 +308,18 @@ def test_erasure_withdraws_cards_and_tab_from_label_studio(store: Store) -> None
     server, client, project, leans = published_world(store)
     shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
     assert NAME in shown
-    assert TITLE in shown
+    assert PREFIX + NAME in shown
     report = erase_person(store, client, find_person(store, EMAIL), NOBODY, wait=1.0)
     shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
     assert NAME not in shown
-    assert TITLE not in shown
+    assert PREFIX not in shown
     assert len(report.withdrawn) == 2
-    pull_project(store, client, store.get_project(project.id), full=True)
-    assert leans not in store.load_answers(project.id).annotator
+    pull_project(store, client, store.projects.get(project.id), full=True)
+    assert leans not in judged_answers(store, project.id).annotator
     assert [trace for trace in (NAME, EMAIL) if trace in dump(store)] == []
-    assert store.get_project(project.id).last_pull["difference"] == 0  # type: ignore[index]
+    last_pull = store.projects.get(project.id).last_pull
+    assert last_pull is not None
+    assert last_pull["difference"] == 0
 
 
 def test_erasure_without_label_studio_lists_what_to_remove_by_hand(store: Store) -> None:

@@ -12,17 +12,18 @@ from backend.app import create_app
 from backend.domain import Batch, Project, ProjectRef
 from backend.settings import Settings
 from backend.store import Store
-from tests.backend.conftest import PAIRWISE
+from harness.label_configs import PAIRWISE
 from tests.backend.test_store_comparisons import BASE, TASK
 from tests.backend.test_store_runs import annotator_row, finish
 
 
 @pytest.fixture
 def project(sqlite_store: Store) -> Project:
-    made = sqlite_store.register_project("http://ls", ProjectRef(1, 1), title="Répliques <b>", label_config=PAIRWISE)
-    sqlite_store.apply(made.id, Batch(comparisons=[BASE], tasks=[TASK], events=("ANNOTATION_CREATED",)))
-    sqlite_store.name_annotators(made.id, {"7": ("Ana", "ana@example.com")})
-    rows = [annotator_row("7", flagged=True, verdict="bad", first_seen=100.0), annotator_row("8"), annotator_row("9")]
+    made = sqlite_store.projects.register("http://ls", ProjectRef(1, 1), title="Répliques <b>", label_config=PAIRWISE)
+    sqlite_store.comparisons.apply(made.id, Batch(comparisons=[BASE], tasks=[TASK], events=("ANNOTATION_CREATED",)))
+    sqlite_store.annotators.name(made.id, {"7": ("Ana", "ana@example.com")})
+    worst = annotator_row("7", flagged=True, finding="always left", first_seen=100.0)
+    rows = [worst, annotator_row("8"), annotator_row("9")]
     finish(sqlite_store, made, annotators=rows)
     return made
 
@@ -73,10 +74,25 @@ def test_every_list_answers_with_rows_next_and_total(client: FlaskClient) -> Non
 
 def test_annotators_speak_the_words_for_people(client: FlaskClient) -> None:
     rows = get(client, "/projects/1/annotators")["rows"]
-    assert [row["verdict"] for row in rows] == ["always one side", "no lean found", "no lean found"]
+    assert [row["finding"] for row in rows] == ["always left", "no lean seen", "no lean seen"]
+    assert [row["verdict"] for row in rows] == [row["finding"] for row in rows]
     assert rows[0]["name"] == "Ana"
     assert rows[0]["first_seen"] == "1970-01-01T00:01:40.000Z"
-    assert {"annotator", "comparisons", "left", "right", "ties", "bias", "draw_share", "flagged"} <= set(rows[0])
+    assert {"annotator", "comparisons", "left", "right", "ties", "bias", "lbi_share", "draw_share", "flagged"} <= set(
+        rows[0]
+    )
+
+
+def test_annotators_keep_the_older_names_beside_the_new_ones(sqlite_store: Store, project: Project) -> None:
+    rows = [annotator_row("7", lbi_share=0.25), annotator_row("8", lbi_share=0.75)]
+    finish(sqlite_store, project, annotators=rows)
+    client = create_app(Settings(), sqlite_store).test_client()
+    rows = get(client, "/projects/1/annotators?sort=draw_share&order=desc")["rows"]
+    assert [(row["annotator"], row["draw_share"], row["lbi_share"]) for row in rows] == [
+        ("8", 0.75, 0.75),
+        ("7", 0.25, 0.25),
+    ]
+    assert get(client, "/projects/1/annotators?sort=verdict")["total"] == 2
 
 
 def test_annotators_follow_the_cursor_to_the_end(client: FlaskClient) -> None:
@@ -121,7 +137,7 @@ def test_audit_and_status_and_ranking(client: FlaskClient) -> None:
 )  # fmt: skip
 def test_decision_that_makes_no_sense_is_refused(client: FlaskClient, sqlite_store: Store, body: Any) -> None:
     assert client.post("/api/v1/projects/1/decisions", json=body).status_code == 400
-    assert sqlite_store.list_decisions(1).total == 0
+    assert sqlite_store.decisions.page(1).total == 0
 
 
 def test_decision_about_nobody_or_an_unknown_run_is_404(client: FlaskClient) -> None:

@@ -15,12 +15,13 @@ import requests
 
 from backend.app import create_app
 from backend.errors import SettingsError, StoreError
+from backend.server.arrivals import Arrival, State
+from backend.server.bounded_worker import refuse
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.web.context import KEY
 from backend.web.refusals import Refusals
-from backend.web.server import is_event, refuse
-from tests.backend.test_serve import running
+from tests.backend.test_supervisor import running
 
 
 @pytest.fixture
@@ -33,19 +34,51 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def test_event_is_told_from_other_requests_without_taking_its_bytes(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_request_is_whole_when_its_body_is_there(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
-    assert not is_event(ours)  # nothing has arrived yet
-    theirs.sendall(b"POST /webhook HTTP/1.1\r\n")
-    assert is_event(ours)
-    assert ours.recv(100) == b"POST /webhook HTTP/1.1\r\n"
-    theirs.sendall(b"GET /health HTTP/1.1\r\n")
-    assert not is_event(ours)
+    arrival = Arrival(1000)
+    assert arrival.read(ours) is State.ARRIVING  # nothing has come in yet
+    theirs.sendall(b"POST /webhook HTTP/1.1\r\nContent-Le")
+    assert arrival.read(ours) is State.ARRIVING
+    theirs.sendall(b"ngth: 5\r\n\r\n1234")
+    assert arrival.read(ours) is State.ARRIVING
+    theirs.sendall(b"5")
+    assert arrival.read(ours) is State.WHOLE
+    assert arrival.received.endswith(b"\r\n\r\n12345")
+
+
+@pytest.mark.parametrize(
+    ("sent", "state"),
+    [
+        (b"GET /health HTTP/1.1\r\n\r\n", State.WHOLE),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", State.WHOLE),  # refused unread
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", State.ARRIVING),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", State.WHOLE),
+        (b"x" * 70_000, State.WHOLE),  # no beginning of ours: for the parser to refuse
+    ],
+)
+def test_request_by_what_has_come_in(ends: tuple[socket.socket, socket.socket], sent: bytes, state: State) -> None:
+    ours, theirs = ends
+    theirs.sendall(sent)
+    assert Arrival(1000).read(ours) is state
+
+
+def test_request_whose_client_expects_a_word_gets_it(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    theirs.sendall(b"POST / HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+    assert Arrival(1000).read(ours) is State.ARRIVING
+    assert theirs.recv(100).startswith(b"HTTP/1.1 100 ")
+
+
+def test_request_of_a_client_that_left_is_gone(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = ends
+    theirs.sendall(b"POST / HT")
+    theirs.close()
+    assert Arrival(1000).read(ours) is State.GONE
 
 
 def test_refusal_is_a_whole_answer_that_says_when_to_come_back(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
-    theirs.sendall(b"POST /webhook HTTP/1.1\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000)
     refuse(ours)
     ours.close()
     answer = HTTPResponse(theirs)
@@ -70,23 +103,24 @@ def test_refusals_are_stored_with_a_later_event_and_shown_as_metric(
     assert app.test_client().post("/webhook", json=payload("req_webhook_ANNOTATION_CREATED")).status_code == 200
     app.extensions[KEY].refusals.add()
     assert app.test_client().post("/webhook", json=payload("req_webhook_ANNOTATION_UPDATED")).status_code == 200
-    counted = {(row["kind"], row["outcome"]): row["count"] for row in sqlite_store.event_counts()}
+    counted = {(row["kind"], row["outcome"]): row["count"] for row in sqlite_store.events.counts()}
     assert counted["OTHER", "refused"] == 3  # the fourth waits for its second
     metrics = app.test_client().get("/metrics").get_data(as_text=True)
     assert 'evenhand_events_total{kind="OTHER",outcome="refused"} 3.0' in metrics
 
 
-def test_refusals_that_cannot_be_stored_are_kept(sqlite_store: Store) -> None:
-    class Away:
-        def count_event(self, *_: object) -> None:
-            raise StoreError("away")
+def test_refusals_that_cannot_be_stored_are_kept(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise StoreError("away")
 
     refusals = Refusals()
     refusals.add()
-    refusals.store(Away())  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_store.events, "count", away)
+        refusals.store(sqlite_store)
     refusals._stored_at = float("-inf")
     refusals.store(sqlite_store)
-    assert [row["count"] for row in sqlite_store.event_counts()] == [1]
+    assert [row["count"] for row in sqlite_store.events.counts()] == [1]
 
 
 @pytest.mark.parametrize("value", ["0", "1.5", "many"])
@@ -116,6 +150,6 @@ def test_serve_beyond_its_bound_refuses_with_503_and_keeps_all_it_took(
     assert refused
     assert set(refused) == {"1"}
     store = open_store(Settings.from_env({"MODEL_DIR": str(tmp_path)}))
-    stored = {row["annotation_id"] for row in store.comparison_rows(1)}
+    stored = {row["annotation_id"] for row in store.comparisons.rows(1)}
     store.close()
     assert stored == taken

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
-import struct
 import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,18 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import select, text
 
-from backend.backup import MANIFEST, BackupError, read_manifest, write_backup
 from backend.cli import main as program
-from backend.database import migrate, open_engine
-from backend.domain import Batch, ProjectRef
+from backend.domain import Batch, ProjectRef, Trigger
 from backend.errors import ConflictError
-from backend.files import write_private
-from backend.restore import restore
-from backend.schema import metadata
-from backend.store import Store
-from tests.backend.databases import new_store
-from tests.backend.filled import answer, fill, tasks
-from tests.postgres_server import PostgresServer
+from backend.private_files import write_private
+from backend.store import Store, backup_seals
+from backend.store.backup import MANIFEST, BackupError, read_manifest, write_backup
+from backend.store.engine import migrate, open_engine
+from backend.store.restore import restore
+from backend.store.schema import metadata
+from harness.databases import new_store
+from harness.filled import answer, fill, tasks
+from harness.postgres import PostgresServer
 
 LATER = {"leases", "login_failures"}
 
@@ -61,8 +61,8 @@ def test_backup_restored_elsewhere_holds_the_same_rows(store: Store, tmp_path: P
     assert manifest.rows > 100
     copy = reopened(url)
     assert contents(copy) == contents(store)
-    assert copy.verify_decisions(project.id).intact
-    assert copy.verify_decisions(project.id).length == 3
+    assert copy.decisions.verify(project.id).intact
+    assert copy.decisions.verify(project.id).length == 3
     copy.close()
 
 
@@ -78,7 +78,7 @@ def test_backup_restored_into_postgres_holds_the_same_rows_and_goes_on_numbering
     restore(url, tmp_path / "b.zip", replace=False)
     copy = reopened(url)
     assert contents(copy) == contents(here)
-    assert copy.register_project("http://ls", ProjectRef(9, 9)).id == project.id + 1
+    assert copy.projects.register("http://ls", ProjectRef(9, 9)).id == project.id + 1
     with pytest.raises(Exception, match="append-only"), copy.engine.begin() as connection:
         connection.execute(text("DELETE FROM decisions"))
     here.close()
@@ -87,22 +87,22 @@ def test_backup_restored_into_postgres_holds_the_same_rows_and_goes_on_numbering
 
 def test_numbers_of_dropped_runs_are_not_given_out_again(sqlite_store: Store, tmp_path: Path) -> None:
     project = fill(sqlite_store)
-    dropped = sqlite_store.request_run(project.id, "schedule")
-    claimed = sqlite_store.claim_run("test", 60.0)
+    dropped = sqlite_store.runs.request(project.id, Trigger.SCHEDULE)
+    claimed = sqlite_store.runs.claim("test", 60.0)
     assert claimed is not None
-    sqlite_store.drop_run(dropped.id, claimed[1])
+    sqlite_store.runs.drop(dropped.id, claimed[1])
     back_up(sqlite_store, tmp_path / "b.zip")
     url = f"sqlite:///{tmp_path / 'copy.db'}"
     restore(url, tmp_path / "b.zip", replace=False)
     copy = reopened(url)
-    assert copy.request_run(project.id, "manual").id > dropped.id
+    assert copy.runs.request(project.id, Trigger.MANUAL).id > dropped.id
     copy.close()
 
 
 def test_backup_while_somebody_writes_is_one_moment_of_the_sequence(store: Store, tmp_path: Path) -> None:
     """The writer adds answers in pairs; a backup must hold a prefix of them, with counts and changes to match."""
-    project = store.register_project("http://ls", ProjectRef(1, 100))
-    store.apply(project.id, Batch(tasks=tasks()))
+    project = store.projects.register("http://ls", ProjectRef(1, 100))
+    store.comparisons.apply(project.id, Batch(tasks=tasks()))
     stop, failures = threading.Event(), list[BaseException]()
 
     def write() -> None:
@@ -110,7 +110,7 @@ def test_backup_while_somebody_writes_is_one_moment_of_the_sequence(store: Store
         try:
             while not stop.is_set() and number < 4000:
                 pair = [answer(number + 1, "11", outcome=1.0), answer(number + 2, "12", outcome=-1.0)]
-                store.apply(project.id, Batch(comparisons=pair))
+                store.comparisons.apply(project.id, Batch(comparisons=pair))
                 number += 2
         except BaseException as error:
             failures.append(error)
@@ -133,14 +133,14 @@ def test_backup_while_somebody_writes_is_one_moment_of_the_sequence(store: Store
 def _check_one_moment(path: Path, target: Path) -> int:
     restore(f"sqlite:///{target}", path, replace=False)
     copy = reopened(f"sqlite:///{target}")
-    (project,) = copy.list_projects()
-    rows = copy.comparison_rows(project.id)
+    (project,) = copy.projects.all()
+    rows = copy.comparisons.rows(project.id)
     ids = [row["annotation_id"] for row in rows]
     assert ids == list(range(1, len(ids) + 1))
     assert len(ids) % 2 == 0
     assert sum(row["outcome"] for row in rows) == 0
     assert project.counts.get("judged", 0) == len(ids)
-    changes = copy.changes_since(project.id, 0)
+    changes = copy.comparisons.changes_since(project.id, 0)
     assert [change.annotation_id for change in changes] == ids
     assert max([change.seq for change in changes], default=project.seq) == project.seq
     copy.close()
@@ -154,14 +154,18 @@ def archive(sqlite_store: Store, tmp_path: Path) -> Path:
     return tmp_path / "good.zip"
 
 
-def rewritten(path: Path, changes: dict[str, Callable[[bytes], bytes | None]]) -> Path:
+def rewritten(path: Path, changes: Mapping[str, Callable[[bytes], bytes | None]]) -> Path:
     """A copy of an archive with some entries changed or left out."""
     target = path.with_name("changed.zip")
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as sink:
         for name in source.namelist():
-            data = changes.get(name, lambda content: content)(source.read(name))
+            content = source.read(name)
+            data = changes[name](content) if name in changes else content
             if data is not None:
                 sink.writestr(name, data)
+        sink.comment = backup_seals.PLACEHOLDER
+    with target.open("r+b") as file:
+        backup_seals.seal(file)
     return target
 
 
@@ -176,13 +180,13 @@ def manifest_with(**values: Any) -> dict[str, Callable[[bytes], bytes]]:
         ({"tables/changes.jsonl": lambda content: content[: len(content) // 2]}, "damaged"),
         ({"tables/items.jsonl": lambda _: None}, "damaged at table 'items'"),
         ({"tables/items.jsonl": lambda content: content + b"[1]\n"}, "damaged"),
-        ({MANIFEST: lambda _: None}, "no backup of Evenhand"),
-        ({MANIFEST: lambda _: b"[]"}, "no backup of Evenhand"),
-        ({MANIFEST: lambda _: b"\x00\xff"}, "no backup of Evenhand"),
-        (manifest_with(version=2), "does not know"),
+        ({MANIFEST: lambda _: None}, "not a backup of Evenhand"),
+        ({MANIFEST: lambda _: b"[]"}, "not a backup of Evenhand"),
+        ({MANIFEST: lambda _: b"\x00\xff"}, "not a backup of Evenhand"),
+        (manifest_with(version=3), "does not know"),
         (manifest_with(revision="9999"), "does not know"),
         (manifest_with(tables=[{"name": 1}]), "manifest is damaged"),
-        (manifest_with(format="zip"), "no backup of Evenhand"),
+        (manifest_with(format="zip"), "not a backup of Evenhand"),
     ],
 )
 def test_archive_that_is_damaged_or_newer_is_refused_and_changes_nothing(
@@ -203,20 +207,71 @@ def test_archive_that_is_damaged_or_newer_is_refused_and_changes_nothing(
 @pytest.mark.parametrize("cut", [0, 1, 100, -100, -1])
 def test_archive_that_was_cut_off_is_refused(archive: Path, cut: int) -> None:
     archive.write_bytes(archive.read_bytes()[:cut])
-    with pytest.raises(BackupError, match="no backup of Evenhand"):
+    with pytest.raises(BackupError, match=r"not a backup of Evenhand|damaged"):
         read_manifest(archive)
 
 
-def test_every_flipped_byte_of_the_data_is_noticed(archive: Path) -> None:
+def test_every_flipped_byte_is_noticed(archive: Path) -> None:
+    """Of the data, of the ZIP's own records (names, dates, attributes) and of the seal itself."""
     whole = archive.read_bytes()
-    with zipfile.ZipFile(archive) as opened:
-        entry = opened.getinfo("tables/comparisons.jsonl")
-    name_length, extra_length = struct.unpack_from("<HH", whole, entry.header_offset + 26)
-    start = entry.header_offset + 30 + name_length + extra_length
-    for place in range(start, start + entry.compress_size, max(1, entry.compress_size // 40)):
-        archive.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+    ends = range(len(whole) - 1500, len(whole))  # the ZIP's directory and the seal
+    for place in (*range(0, len(whole), max(1, len(whole) // 300)), *ends):
+        archive.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
         with pytest.raises(BackupError):
             read_manifest(archive)
+
+
+def test_archive_of_the_first_version_has_no_seal_and_is_read(archive: Path) -> None:
+    old = rewritten(archive, manifest_with(version=1))
+    with zipfile.ZipFile(old, "a") as opened:
+        opened.comment = b""
+    assert read_manifest(old).version == 1
+
+
+def changed_rows(archive: Path, table: str, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A well-formed archive, sums and seal included, in which one value of every row was changed."""
+    with zipfile.ZipFile(archive) as opened:
+        listed = json.loads(opened.read(MANIFEST))["tables"]
+        (part,) = [part for part in listed if part["name"] == table]
+        rows = [json.loads(line) for line in opened.read(f"tables/{table}.jsonl").splitlines()]
+    named = [dict(zip(part["columns"], row, strict=True)) for row in rows]
+    for row in named:
+        change(row)
+    data = b"".join(json.dumps([row[name] for name in part["columns"]]).encode() + b"\n" for row in named)
+    part.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    return rewritten(archive, {**manifest_with(tables=listed), f"tables/{table}.jsonl": lambda _: data})
+
+
+@pytest.mark.parametrize(
+    ("table", "values"),
+    [
+        ("projects", {"config": {"q": "a lot"}}),
+        ("projects", {"config": [1, 2]}),
+        ("projects", {"counts": {"judged": "many"}}),
+        ("projects", {"seq": "seven"}),
+        ("projects", {"seq": 2**70}),
+        ("comparisons", {"outcome": "left"}),
+        ("comparisons", {"annotator_id": 7}),
+        ("users", {"password_hash": 5}),
+    ],
+)
+def test_backup_with_values_of_the_wrong_kind_is_refused_with_a_message(
+    archive: Path, tmp_path: Path, sqlite_store: Store, table: str, values: dict[str, Any]
+) -> None:
+    sqlite_store.users.put("ana", "hash")
+    back_up(sqlite_store, archive)
+    changed = changed_rows(archive, table, lambda row: row.update(values))
+    variables = {"MODEL_DIR": str(tmp_path / "empty")}
+    done = CliRunner().invoke(program, ["restore", str(changed)], env=variables)
+    assert done.exit_code == 1
+    assert "nothing was restored" in done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("values", [{"created_at": 1e300}, {"created_at": "now"}, {"last_ids": {"runs": -1}}])
+def test_backup_whose_manifest_holds_impossible_numbers_is_refused(archive: Path, values: dict[str, Any]) -> None:
+    done = CliRunner().invoke(program, ["restore", "--check", str(rewritten(archive, manifest_with(**values)))])
+    assert (done.exit_code, "manifest is damaged" in done.output) == (1, True)
 
 
 def test_rows_that_contradict_each_other_leave_the_database_as_it_was(
@@ -261,7 +316,7 @@ def test_restore_under_a_running_service_is_refused(archive: Path, store: Store,
 
 
 def test_backup_of_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
-    from backend.database import WRITE, upgrade
+    from backend.store.engine import WRITE, upgrade
 
     engine = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
     with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
@@ -272,8 +327,8 @@ def test_backup_of_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None
     engine.dispose()
     restore(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "b.zip", replace=False)
     copy = Store(open_engine(f"sqlite:///{tmp_path / 'new.db'}"))
-    assert copy.event_counts()[0]["count"] == 7
-    assert copy.list_projects() == []
+    assert copy.events.counts()[0]["count"] == 7
+    assert copy.projects.all() == []
     copy.close()
 
 

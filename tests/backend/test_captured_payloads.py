@@ -2,22 +2,25 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from backend.app import create_app
-from backend.config import ProjectConfig
-from backend.label_config import resolve
-from backend.label_studio import project_epoch
-from backend.protocol import prediction, read_comparison, read_task
+from backend.label_studio.client import project_epoch
+from backend.label_studio.label_config import resolve
+from backend.label_studio.payloads import prediction, read_comparison, read_task
+from backend.projects.config import ProjectConfig
 from backend.settings import Settings
+from backend.store import Store
 from fdr_core import Comparisons
-from tests.backend.conftest import PAIRWISE, PAYLOADS
+from harness.label_configs import PAIRWISE
+from tests.backend.conftest import PAYLOADS
 
-READING = resolve(ProjectConfig(), PAIRWISE, ("text1", "text2"))
+READING = resolve(ProjectConfig.model_validate({}), PAIRWISE, ("text1", "text2"))
 
 
-def captured(name):
+def captured(name: str) -> Any:
     return json.loads((PAYLOADS / f"{name}.json").read_text(encoding="utf-8"))
 
 
@@ -25,32 +28,32 @@ CALLS = ("req_health", "req_setup", "req_setup_from_UI_form", "req_predict", "re
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_captured_call_is_answered(sqlite_store, name):
+def test_captured_call_is_answered(sqlite_store: Store, name: str) -> None:
     client = create_app(Settings(), sqlite_store).test_client()
     calls = captured(name)
     for call in calls if isinstance(calls, list) else [calls]:
         answer = client.open(call["path"], method=call["method"], json=call["body"])
         assert answer.status_code == 200, answer.text
         if call["path"].startswith("/predict"):
-            assert len(answer.json["results"]) == len(call["body"]["tasks"])
+            assert len(answer.get_json()["results"]) == len(call["body"]["tasks"])
 
 
-def test_batch_of_captured_size_gets_one_entry_per_task(sqlite_store):
+def test_batch_of_captured_size_gets_one_entry_per_task(sqlite_store: Store) -> None:
     client = create_app(Settings(), sqlite_store).test_client()
     sizes = [row[4] for row in captured("req_predict_batch_summary") if row[1] == "/predict"]
     assert sizes == [258]
     tasks = [{"id": k, "data": {"text1": "a", "text2": "b"}, "is_labeled": False} for k in range(sizes[0])]
-    results = client.post("/predict", json={"tasks": tasks, "project": "1.1794803224"}).json["results"]
-    assert [entry["result"] for entry in results] == [[]] * 258
+    results = client.post("/predict", json={"tasks": tasks, "project": "1.1794803224"}).get_json()["results"]
+    assert results == [[]] * 258
 
 
-def test_created_annotation_is_read_as_the_answer_it_holds():
+def test_created_annotation_is_read_as_the_answer_it_holds() -> None:
     raw = captured("annotation_create_response")
     row = read_comparison(raw, None, READING)
     assert (row.annotation_id, row.annotator_id) == (12, "5")
 
 
-def test_listed_task_with_its_annotations_is_read_as_comparisons():
+def test_listed_task_with_its_annotations_is_read_as_comparisons() -> None:
     raw = captured("tasks_list_fields_all_one")
     task = read_task(raw, READING)
     rows = [read_comparison(annotation, task, READING) for annotation in raw["annotations"]]
@@ -60,20 +63,20 @@ def test_listed_task_with_its_annotations_is_read_as_comparisons():
 
 
 @pytest.mark.parametrize("name", ["export_JSON_one_task", "export_JSON_MIN_one"])
-def test_exported_task_is_read_by_the_library(name):
+def test_exported_task_is_read_by_the_library(name: str) -> None:
     export = captured(name)
     comparisons = Comparisons.from_label_studio(export if isinstance(export, list) else [export])
     assert len(comparisons) >= 1
     assert comparisons.n_items == 2
 
 
-def test_project_response_gives_the_epoch_of_setup():
+def test_project_response_gives_the_epoch_of_setup() -> None:
     assert project_epoch(captured("project_create_response")) == int(
         captured("req_setup")["body"]["project"].split(".")[1]
     )
 
 
-def test_our_prediction_has_the_shape_of_a_stored_one():
+def test_our_prediction_has_the_shape_of_a_stored_one() -> None:
     stored = captured("predictions_list")[0]
     task = replace(read_task(captured("tasks_list_fields_all_one"), READING), is_labeled=True)
     ours = prediction(task, READING, 0.6, "evenhand-1")
@@ -81,7 +84,7 @@ def test_our_prediction_has_the_shape_of_a_stored_one():
     assert ours["result"][0]["value"] == stored["result"][0]["value"] == {"selected": "left"}
 
 
-def test_every_event_that_label_studio_offers_for_tasks_and_annotations_is_known(sqlite_store):
+def test_every_event_that_label_studio_offers_for_tasks_and_annotations_is_known(sqlite_store: Store) -> None:
     client = create_app(Settings(), sqlite_store).test_client()
     project = captured("project_create_response")
     for action in captured("webhooks_info"):

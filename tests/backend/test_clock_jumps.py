@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from backend.config import ProjectConfig
-from backend.domain import Project, ProjectRef, Publication
-from backend.label_studio import LabelStudioClient, project_epoch
-from backend.label_studio_http import LabelStudioUnreachableError, Transport
+from backend.domain import Project, ProjectRef, Publication, Trigger
+from backend.ingest.pull import pull_project
+from backend.label_studio.client import LabelStudioClient, project_epoch
+from backend.label_studio.transport import LabelStudioUnreachableError, Transport
+from backend.projects.config import ProjectConfig
 from backend.publish.context import Context
-from backend.reconcile import pull_project
-from backend.schedule import pull_is_due, run_is_due
-from backend.schema import leases
+from backend.runs.schedule import pull_is_due, run_is_due
+from backend.runs.worker import Chores
 from backend.settings import Settings
 from backend.store import Store
-from backend.worker import Chores
+from backend.store.schema import leases
+from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 from tests.backend.conftest import FakeClock
-from tests.backend.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 from tests.backend.test_schedule import NOW, run
 from tests.backend.test_schedule import project as scheduled
 
@@ -32,36 +32,36 @@ def set_database_clock_back(store: Store, seconds: float) -> None:
 
 
 def test_lease_of_a_dead_worker_is_free_after_the_clock_was_set_back(store: Store) -> None:
-    assert store.acquire_lease("pull:1", "dead", 30) is not None
-    assert store.acquire_lease("pull:1", "alive", 30) is None
+    assert store.leases.acquire("pull:1", "dead", 30) is not None
+    assert store.leases.acquire("pull:1", "alive", 30) is None
     set_database_clock_back(store, HOUR)
-    assert store.acquire_lease("pull:1", "alive", 30) is not None
+    assert store.leases.acquire("pull:1", "alive", 30) is not None
 
 
 def test_run_of_a_dead_worker_is_taken_over_after_the_clock_was_set_back(store: Store, project: Project) -> None:
-    wanted = store.request_run(project.id, "manual")
-    assert store.claim_run("dead", 10) is not None
-    assert store.claim_run("alive", 10) is None
+    wanted = store.runs.request(project.id, Trigger.MANUAL)
+    assert store.runs.claim("dead", 10) is not None
+    assert store.runs.claim("alive", 10) is None
     set_database_clock_back(store, HOUR)
-    taken = store.claim_run("alive", 10)
+    taken = store.runs.claim("alive", 10)
     assert taken is not None
     assert taken[0].id == wanted.id
 
 
 def test_run_of_a_living_worker_is_not_lost_when_the_clock_is_set_forward(store: Store, project: Project) -> None:
-    store.request_run(project.id, "manual")
-    claimed = store.claim_run("alive", 10)
+    store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("alive", 10)
     assert claimed is not None
     set_database_clock_back(store, -HOUR)
-    store.progress_run(claimed[0].id, claimed[1], 0.5, seconds=10)
-    assert store.claim_run("other", 10) is None
+    store.runs.progress(claimed[0].id, claimed[1], 0.5, seconds=10)
+    assert store.runs.claim("other", 10) is None
 
 
 def test_lease_is_never_given_for_longer_than_the_bound_by_which_stale_ones_are_told(store: Store) -> None:
-    lease = store.acquire_lease("long", "one", 1e6)
+    lease = store.leases.acquire("long", "one", 1e6)
     assert lease is not None
-    assert store.acquire_lease("long", "two", 30) is None
-    assert store.renew_lease(lease, 1e6).expires_at < store.database_time() + 301
+    assert store.leases.acquire("long", "two", 30) is None
+    assert store.leases.renew(lease, 1e6).expires_at < store.database.time() + 301
 
 
 def test_schedule_with_its_last_run_and_pull_in_the_future_goes_on() -> None:
@@ -78,7 +78,7 @@ def test_schedule_with_replicas_a_little_apart_keeps_its_distances() -> None:
 
 def test_chore_pause_ends_when_the_clock_was_set_back(sqlite_store: Store, clock: FakeClock) -> None:
     chores = Chores(sqlite_store, Settings(), "me", FakeLabelStudio().session())
-    found = sqlite_store.register_project("http://ls", ProjectRef(1, 1))
+    found = sqlite_store.projects.register("http://ls", ProjectRef(1, 1))
     chores._pause("pull", found, LabelStudioUnreachableError("away"))
     assert chores._pausing("pull", found, clock.now)
     assert not chores._pausing("pull", found, clock.now + 60)
@@ -86,9 +86,9 @@ def test_chore_pause_ends_when_the_clock_was_set_back(sqlite_store: Store, clock
 
 
 def test_failed_publication_is_tried_again_when_the_clock_was_set_back(sqlite_store: Store, clock: FakeClock) -> None:
-    found = sqlite_store.register_project("http://ls", ProjectRef(1, 1))
+    found = sqlite_store.projects.register("http://ls", ProjectRef(1, 1))
     client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=FakeLabelStudio().session()))
-    context = Context(sqlite_store, client, found, ProjectConfig(), None, clock.now, None)
+    context = Context(sqlite_store, client, found, ProjectConfig.model_validate({}), None, clock.now, None)
     with pytest.raises(LabelStudioUnreachableError), context.attempt("tab", "content"):
         raise LabelStudioUnreachableError("away")
     assert context.is_waiting("tab")
@@ -97,26 +97,28 @@ def test_failed_publication_is_tried_again_when_the_clock_was_set_back(sqlite_st
 
 
 def test_waiting_alert_is_due_when_the_clock_was_set_back_a_day(sqlite_store: Store, clock: FakeClock) -> None:
-    sqlite_store.add_notification("fact", {})
-    sqlite_store.settle_notification("fact", error="away", next_try_at=clock.now + 30)
-    assert sqlite_store.due_notifications() == []
+    sqlite_store.notifications.add("fact", {})
+    sqlite_store.notifications.settle("fact", error="away", next_try_at=clock.now + 30)
+    assert sqlite_store.notifications.due() == []
     clock.now -= 24 * HOUR
-    assert [row["key"] for row in sqlite_store.due_notifications()] == ["fact"]
+    assert [row["key"] for row in sqlite_store.notifications.due()] == ["fact"]
 
 
 def test_login_is_not_blocked_for_hours_when_the_clock_was_set_back(sqlite_store: Store, clock: FakeClock) -> None:
     for _ in range(8):
-        sqlite_store.record_login("who", succeeded=False)
-    assert sqlite_store.login_delay("who") > 0
+        sqlite_store.logins.record("who", succeeded=False)
+    assert sqlite_store.logins.delay("who") > 0
     clock.now -= HOUR
-    assert sqlite_store.login_delay("who") == 0
+    assert sqlite_store.logins.delay("who") == 0
 
 
 def test_publication_record_without_next_try_never_waits(sqlite_store: Store, clock: FakeClock) -> None:
-    found = sqlite_store.register_project("http://ls", ProjectRef(1, 1))
-    sqlite_store.put_publication(Publication(found.id, "tab", "state", None, None, "done", 0, None, None, clock.now))
+    found = sqlite_store.projects.register("http://ls", ProjectRef(1, 1))
+    sqlite_store.publications.put(Publication(found.id, "tab", "state", None, None, "done", 0, None, None, clock.now))
     client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=FakeLabelStudio().session()))
-    assert not Context(sqlite_store, client, found, ProjectConfig(), None, clock.now, None).is_waiting("tab")
+    assert not Context(sqlite_store, client, found, ProjectConfig.model_validate({}), None, clock.now, None).is_waiting(
+        "tab"
+    )
 
 
 def test_pull_after_label_studios_clock_was_set_back_reads_changes_with_earlier_times(
@@ -129,12 +131,12 @@ def test_pull_after_label_studios_clock_was_set_back_reads_changes_with_earlier_
     annotation = server.annotate(server.add_task(number, {"text1": "a", "text2": "b"}), user, "left")
     described = server.projects[number]
     ref = ProjectRef(number, project_epoch(described))
-    found = sqlite_store.register_project(URL, ref, label_config=described["label_config"])
+    found = sqlite_store.projects.register(URL, ref, label_config=described["label_config"])
     client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session()))
     pull_project(sqlite_store, client, found, full=True)
     server.tick(-HOUR)
     for side, outcome, is_full in (("right", -1.0, True), ("left", 1.0, False)):
         server.edit(annotation, side)
-        report = pull_project(sqlite_store, client, sqlite_store.get_project(found.id), full=False)
-        assert sqlite_store.comparison_rows(found.id)[0]["outcome"] == outcome
+        report = pull_project(sqlite_store, client, sqlite_store.projects.get(found.id), full=False)
+        assert sqlite_store.comparisons.rows(found.id)[0]["outcome"] == outcome
         assert report.full is is_full  # the first pull learns of it, later ones need not read everything

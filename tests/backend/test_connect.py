@@ -13,17 +13,17 @@ from click.testing import CliRunner, Result
 from backend.commands.connect import connect
 from backend.commands.doctor import doctor
 from backend.commands.sync import sync
-from backend.connect import ConnectError, connect_project
-from backend.doctor import Finding, examine
-from backend.errors import ConfigurationError
-from backend.label_studio import LabelStudioClient
-from backend.label_studio_http import LabelStudioMissingError, Transport
+from backend.errors import UnusableValueError
+from backend.label_studio.client import LabelStudioClient
+from backend.label_studio.connect import ConnectError, connect_project
+from backend.label_studio.doctor import Check, examine
+from backend.label_studio.transport import LabelStudioMissingError, Transport
+from backend.label_studio.webhooks import ensure_webhook
 from backend.publish.cards import LABEL_CONFIG
 from backend.settings import Settings
 from backend.store import Store
-from backend.webhooks import ensure_webhook
-from tests.backend.databases import new_store
-from tests.backend.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
+from harness.databases import new_store
+from harness.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
 
 OURS = "http://127.0.0.1:9090"
 
@@ -61,6 +61,19 @@ def client(server: FakeLabelStudio) -> LabelStudioClient:
     return LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session(), sleep=lambda seconds: None))
 
 
+@pytest.fixture(autouse=True)
+def training(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `doctor` sends to the service, which does not run here and lets it through."""
+    sent: list[dict[str, Any]] = []
+
+    def knock(url: str, body: dict[str, Any], **options: Any) -> int:
+        sent.append({"url": url, "body": body, **options})
+        return 200
+
+    monkeypatch.setattr("backend.label_studio.doctor.knock", knock)
+    return sent
+
+
 def make(store: Store, client: LabelStudioClient, settings: Settings, **values: Any) -> None:
     connect_project(store, client, settings, 1, values)
 
@@ -85,7 +98,7 @@ def test_connect_twice_changes_nothing_and_keeps_one_of_each(
     make(store, client, settings, q=0.2)
     again = connect_project(store, client, settings, 1, {})
     assert (again.backend_was_new, again.webhook_changed) == (False, False)
-    assert (len(server.backends), len(server.webhooks), len(store.list_projects())) == (1, 1, 1)
+    assert (len(server.backends), len(server.webhooks), len(store.projects.all())) == (1, 1, 1)
     assert again.config.q == 0.2
 
 
@@ -114,7 +127,7 @@ def test_connect_blocked_by_an_address_filter_names_both_settings_and_leaves_no_
     assert "SSRF_PROTECTION_ENABLED" in caught.value.remedy
     assert "ML_BLOCK_LOCAL_IP" in caught.value.remedy
     assert server.backends == {}
-    assert store.list_projects() == []
+    assert store.projects.all() == []
 
 
 def test_connect_while_the_service_is_down_says_to_start_it(
@@ -131,17 +144,17 @@ def test_connect_while_the_service_is_down_says_to_start_it(
 def test_connect_with_wrong_settings_is_refused_before_anything_is_written(
     server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings, values: dict[str, Any]
 ) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(UnusableValueError):
         make(store, client, settings, **values)
     assert server.count("POST") == 0
-    assert store.list_projects() == []
+    assert store.projects.all() == []
 
 
 def test_connect_to_our_own_alerts_project_is_refused(
     server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
 ) -> None:
     server.projects[1]["label_config"] = LABEL_CONFIG
-    with pytest.raises(ConfigurationError, match="alert cards"):
+    with pytest.raises(UnusableValueError, match="alert cards"):
         make(store, client, settings)
 
 
@@ -175,18 +188,25 @@ def test_secret_is_not_sent_to_an_address_nobody_configured_when_several_are_pos
     assert server.webhooks[2]["headers"] == {"X-Evenhand-Secret": "s3cret"}
 
 
-def failed(findings: list[Finding]) -> dict[str, Finding]:
-    return {finding.check: finding for finding in findings if not finding.ok}
+def failed(checks: list[Check]) -> dict[str, Check]:
+    return {check.check: check for check in checks if not check.ok}
 
 
 def test_doctor_after_connect_finds_all_well_and_writes_nothing(
-    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+    server: FakeLabelStudio,
+    store: Store,
+    client: LabelStudioClient,
+    settings: Settings,
+    training: list[dict[str, Any]],
 ) -> None:
     make(store, client, settings)
     stored = (dict(server.webhooks), dict(server.backends))
-    findings = examine(settings, store, client)
-    assert failed(findings) == {}
-    assert len(findings) >= 11
+    checks = examine(settings, store, client)
+    (sent,) = training
+    assert (sent["url"], sent["auth"]) == (f"{OURS}/webhook", ("lead", "p4ss"))
+    assert sent["headers"] == {"X-Evenhand-Probe": "1"}  # nothing is started
+    assert failed(checks) == {}
+    assert len(checks) >= 11
     assert (server.webhooks, server.backends) == stored
 
 
@@ -210,7 +230,7 @@ def test_doctor_with_label_studio_down_says_so_and_stops_there(
 ) -> None:
     server.break_connection(10)
     assert list(failed(examine(settings, store, client))) == ["Label Studio"]
-    assert len(server.failures) == 9, "somebody waits for the findings, so nothing is tried twice"
+    assert len(server.failures) == 9, "somebody waits for the checks, so nothing is tried twice"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +284,7 @@ def test_doctor_finds_that_events_never_arrive_while_pulls_repair(
     server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
 ) -> None:
     make(store, client, settings)
-    store.finish_pull(1, {"is_first": False, "repaired": 7}, watermark=1.0, was_full=False)
+    store.projects.finish_pull(1, {"is_first": False, "repaired": 7}, watermark=1.0, was_full=False)
     wrong = failed(examine(settings, store, client))
     assert list(wrong) == ["project 1: events"]
     assert "SSRF_PROTECTION_ENABLED" in wrong["project 1: events"].fix
@@ -274,9 +294,9 @@ def test_doctor_counts_rejected_events_until_one_is_accepted(
     server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
 ) -> None:
     make(store, client, settings)
-    store.count_event("webhook", "unauthorized")
+    store.events.count("webhook", "unauthorized")
     assert list(failed(examine(settings, store, client))) == ["rejected events"]
-    store.count_event("ANNOTATION_CREATED", "accepted")
+    store.events.count("ANNOTATION_CREATED", "accepted")
     assert failed(examine(settings, store, client)) == {}
 
 
@@ -301,7 +321,7 @@ def test_doctor_findings_hold_no_secret(
 @pytest.fixture
 def run(server: FakeLabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a command with the environment of a service whose calls all end in the fake."""
-    monkeypatch.setattr("backend.commands._label_studio.Session", server.session)
+    monkeypatch.setattr("backend.commands._service.Session", server.session)
     environment = {
         "LABEL_STUDIO_URL": URL,
         "LABEL_STUDIO_API_KEY": LEGACY_TOKEN,
@@ -373,7 +393,7 @@ def test_sync_command_says_what_was_repaired(run: Any, server: FakeLabelStudio) 
     assert "1 added, 0 changed" in result.output
 
 
-def test_sync_command_of_an_unknown_project_exits_1(run: Any) -> None:
+def test_sync_command_of_an_unknown_project_exits_1(run: Any, store: Store) -> None:
     result = run(sync, "5")
     assert result.exit_code == 1
-    assert "evenhand connect" in result.output
+    assert "no project with the Label Studio id 5 is connected" in result.output

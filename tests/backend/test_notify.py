@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 import requests
 from requests.adapters import BaseAdapter
+from sqlalchemy import delete
 
-from backend.config import ProjectConfig
-from backend.domain import Batch, Comparison, LiveEvidence, Project, ProjectRef, RunResult
-from backend.notify import SendReport, send_due
+from backend.domain import Batch, Comparison, Project, ProjectRef, RunResult, StoredEvidence, Trigger
+from backend.projects.config import ProjectConfig
+from backend.publish.notify import SendReport, send_due
 from backend.settings import Settings
-from tests.backend.databases import new_store
-from tests.backend.fake_label_studio import PAIRWISE, make_response
+from backend.store.schema import leases
+from harness.databases import new_store
+from harness.fake_label_studio import make_response
+from harness.label_configs import PAIRWISE
 
 HOOK = "https://hooks.test/services/1"
 SETTINGS = Settings(alert_webhook_url=HOOK, alert_webhook_secret="k3y", public_url="https://evenhand.test")
@@ -31,7 +34,7 @@ class Hook(BaseAdapter):
         self.status = 200
         self.error: Exception | None = None
 
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # type: ignore[override]
+    def send(self, request: requests.PreparedRequest, *_: Any, **options: Any) -> requests.Response:
         self.requests.append(request)
         if self.error:
             raise self.error
@@ -58,27 +61,28 @@ class World:
         self.project = self.add_project("Pairs <1>", 1)
 
     def add_project(self, title: str, number: int) -> Project:
-        project = self.store.register_project("http://ls", ProjectRef(number, 5), title=title, label_config=PAIRWISE)
+        project = self.store.projects.register("http://ls", ProjectRef(number, 5), title=title, label_config=PAIRWISE)
         row = Comparison(number, 1, "17", "a", "b", None, None, 1.0, "answer", None, False, 1.0, 1.0, 1.0)
-        self.store.apply(project.id, Batch(comparisons=[row]))
-        self.store.name_annotators(project.id, {"17": ("Ann <!channel>", "ann@example.com")})
+        self.store.comparisons.apply(project.id, Batch(comparisons=[row]))
+        self.store.annotators.name(project.id, {"17": ("Ann <!channel>", "ann@example.com")})
         return project
 
     def flag(self, *annotators: str, project: Project | None = None) -> None:
         project = project or self.project
         self.now += 1
-        self.store.request_run(project.id, "test")
-        claimed = self.store.claim_run("test", 60.0)
+        self.store.runs.request(project.id, Trigger.MANUAL)
+        claimed = self.store.runs.claim("test", 60.0)
         assert claimed is not None
         evidence = {"bias": -0.41, "comparisons": 120}
-        flags = [{"annotator_id": key, "verdict": "bad", "evidence": evidence} for key in annotators]
+        flags = [{"annotator_id": key, "finding": "always right", "evidence": evidence} for key in annotators]
         empty: dict[str, Any] = {}
         result = RunResult(1, 0, empty, empty, empty, "", empty, empty, "", flags=list(flags))
-        self.store.finish_run(claimed[0].id, claimed[1], result)
+        self.store.runs.finish(claimed[0].id, claimed[1], result)
 
     def send(self, *, after: float = 0.0, settings: Settings = SETTINGS) -> SendReport:
         self.now += after
-        self.store.forget_lease("notify")
+        with self.store.database.write() as connection:  # the pause between two rounds is over
+            connection.execute(delete(leases))
         return send_due(self.store, settings, self.session, self.now)
 
 
@@ -92,7 +96,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_without_alert_webhook_nothing_is_queued_or_sent(world: World) -> None:
     world.flag("17")
     assert world.send(settings=Settings()) == SendReport()
-    assert world.store.due_notifications() == []
+    assert world.store.notifications.due() == []
 
 
 def test_new_flag_is_told_once_in_calm_words(world: World) -> None:
@@ -100,7 +104,7 @@ def test_new_flag_is_told_once_in_calm_words(world: World) -> None:
     assert world.send() == SendReport(queued=1, sent=1)
     assert world.send(after=100) == SendReport()
     (message,) = world.hook.messages()
-    assert "always one side (120 answers, lean 0.41 to the right)" in message["text"]
+    assert "always right (120 answers, lean 0.41 to the right)" in message["text"]
     assert message["text"].endswith(f"https://evenhand.test/ui/projects/{world.project.id}")
     assert message["facts"][0]["kind"] == "flagged"
     assert "bad" not in str(message)
@@ -130,9 +134,9 @@ def test_cleared_and_flagged_again_are_facts_of_their_own(world: World) -> None:
 
 
 def test_early_warning_is_told_once(world: World) -> None:
-    warned = LiveEvidence("17", {}, 3.0, 3.0, 9, world.now)
-    seq = world.store.get_project(world.project.id).seq
-    world.store.put_live(world.project.id, [warned], from_seq=0, to_seq=seq)
+    warned = StoredEvidence("17", {}, 3.0, 3.0, 9, world.now)
+    seq = world.store.projects.get(world.project.id).seq
+    world.store.live.put(world.project.id, [warned], from_seq=0, to_seq=seq)
     assert world.send().sent == 1
     assert world.send(after=100) == SendReport()
     assert "early warning" in world.hook.messages()[0]["text"]
@@ -170,11 +174,11 @@ def test_failure_is_a_visible_problem_and_tried_again_later(world: World, failur
         world.hook.error = failure
     world.flag("17")
     assert world.send() == SendReport(queued=1, failed=1)
-    assert [problem.code for problem in world.store.list_problems()] == ["alert_webhook"]
+    assert [problem.code for problem in world.store.problems.find()] == ["alert_webhook"]
     assert world.send(after=29) == SendReport()
     world.hook.status, world.hook.error = 200, None
     assert world.send(after=2) == SendReport(sent=1)
-    assert world.store.list_problems() == []
+    assert world.store.problems.find() == []
 
 
 def test_webhook_that_never_answers_is_given_up(world: World) -> None:
@@ -194,7 +198,7 @@ def test_rounds_keep_their_distance(world: World) -> None:
 
 def test_pseudonyms_keep_name_and_id_at_home(world: World) -> None:
     config = ProjectConfig.model_validate({"publish": {"pseudonyms": True}})
-    world.store.set_config(world.project.id, config)
+    world.store.projects.set_config(world.project.id, config)
     world.flag("17")
     world.send()
     message = world.hook.messages()[0]

@@ -2,21 +2,25 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from backend.commands.analyze import analyze, print_summary
+from backend.commands._summary import print_summary
+from backend.commands.analyze import analyze
 from backend.commands.prepare import prepare
 from backend.commands.selftest import selftest
 from backend.commands.simulate import simulate
-from backend.offline import load_comparisons
-from backend.report.document import plain, pseudonymised
-from backend.selftest import selftest as run_selftest
+from backend.json_values import plain
+from backend.offline.files import load_comparisons
+from backend.offline.selftest import selftest as run_selftest
+from backend.report.document import pseudonymised
 from fdr_core import Comparisons, DesignError, InputError, detect
 from fdr_core.engines import sum_comparisons
+from fdr_core.findings import FINDINGS
 from fdr_core.simulate import small_team
 
 
@@ -29,7 +33,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(command, *arguments: object) -> Result:
+def run(command: Any, *arguments: object) -> Result:
     """Run a command in this process."""
     return CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
 
@@ -40,60 +44,62 @@ def leaning(path: Path) -> set[int]:
     return set(truth.loc[truth["leans"], "annotator"])
 
 
-def test_simulate_writes_answers_and_truth(crowd):
+def test_simulate_writes_answers_and_truth(crowd: Path) -> None:
     c = Comparisons.from_csv(crowd)
     assert (len(c), c.n_annotators, c.n_items) == (1200, 12, 20)
     assert len(leaning(crowd)) == 2
 
 
-def test_simulate_scenario_to_parquet_keeps_grades_and_coins(tmp_path):
+def test_simulate_scenario_to_parquet_keeps_grades_and_coins(tmp_path: Path) -> None:
     assert run(simulate, tmp_path / "h5.parquet", "--scenario", "H5").exit_code == 0
     assert np.unique(np.abs(Comparisons.from_parquet(tmp_path / "h5.parquet").outcome)).size == 4
     assert run(simulate, tmp_path / "u.csv", "--scenario", "unique-pairs").exit_code == 0
     assert Comparisons.from_csv(tmp_path / "u.csv").coin_source == "coin"
 
 
-def test_simulate_more_biased_than_annotators_exits_2(tmp_path):
+def test_simulate_more_biased_than_annotators_exits_2(tmp_path: Path) -> None:
     result = run(simulate, tmp_path / "x.csv", "--annotators", 3, "--biased", 4)
     assert result.exit_code == 2
     assert "n_biased is 4; expected 0 to 3" in result.output
 
 
-def test_analyze_json_names_who_leans_in_calm_words(crowd):
+def test_analyze_json_names_who_leans_in_calm_words(crowd: Path) -> None:
     result = run(analyze, crowd, "--json", "--draws", 5)
     assert result.exit_code == 0
     report = json.loads(result.stdout)
     flagged = [row["annotator"] for row in report["annotators"] if row["flagged"]]
     assert flagged == detect(sum_comparisons(Comparisons.from_csv(crowd)), draws=5).flagged
     assert leaning(crowd) <= set(flagged)
-    assert {row["verdict"] for row in report["annotators"]} == {"no lean found", "leans to one side"}
-    assert report["schema_version"] == 1
+    findings = {row["finding"] for row in report["annotators"]}
+    assert "no lean seen" in findings
+    assert findings <= set(FINDINGS)
+    assert report["method"]["decided_by"] == "exact"
+    assert report["schema_version"] == 2
     assert set(report) == {
-        *("schema_version", "data", "parameters", "audit", "guarantee"),
-        *("annotators", "ranking", "order_changes", "versions"),
+        *("schema_version", "data", "parameters", "audit", "method", "guarantee"),
+        *("annotators", "ranking", "order_changes", "versions", "title", "made_at", "heaviest_answers"),
     }
     assert report["parameters"]["draws"] == 5
 
 
-def test_analyze_json_is_the_same_every_time(crowd):
+def test_analyze_json_is_the_same_every_time(crowd: Path) -> None:
     assert run(analyze, crowd, "--json", "--draws", 3).stdout == run(analyze, crowd, "--json", "--draws", 3).stdout
 
 
-def test_analyze_fail_on_flags_exits_1(crowd):
+def test_analyze_fail_on_flags_exits_1(crowd: Path) -> None:
     assert run(analyze, crowd, "--json", "--draws", 3, "--fail-on-flags").exit_code == 1
 
 
-def test_analyze_nobody_flagged_exits_0_with_fail_on_flags(tmp_path):
+def test_analyze_nobody_flagged_exits_0_with_fail_on_flags(tmp_path: Path) -> None:
     run(simulate, tmp_path / "six.csv", "--annotators", 6, "--answers", 60)
-    # With one copy on the path at q = .1 the shortest list has ten people, so that six can never be flagged.
-    result = run(
-        analyze, tmp_path / "six.csv", "--json", "--draws", 3, "--copies", 1, "--statistic", "path", "--fail-on-flags"
-    )
+    # With one copy at q = .1 the shortest list of LBI has ten people, so that six can never be flagged.
+    by_lbi = ("--decide-by", "lbi", "--draws", 3, "--copies", 1)
+    result = run(analyze, tmp_path / "six.csv", "--json", *by_lbi, "--fail-on-flags")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["guarantee"]["smallest_list"] == 10
 
 
-def test_analyze_pseudonymise_hides_names_and_file(tmp_path):
+def test_analyze_pseudonymise_hides_names_and_file(tmp_path: Path) -> None:
     table = small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons.to_frame()
     table["annotator"] = "person-" + table["annotator"].astype(str)
     table.to_csv(tmp_path / "secret-project.csv", index=False)
@@ -107,13 +113,15 @@ def test_analyze_pseudonymise_hides_names_and_file(tmp_path):
     ("content", "arguments", "message"),
     [
         ("annotator,left,right,choice\na,x,x,left\n", (), "compares item 'x' with itself"),
-        ("annotator,left,right,choice\na,x,y,left\n", ("--q", "2"), "q was 2.0"),
+        ("annotator,left,right,choice\na,x,y,left\n", ("--q", "2"), "2.0 is not in the range 0<x<1"),
         ("annotator,left,right,choice\na,x,y,left\n", ("--coin", "c"), "--coin applies to exports only"),
         ("annotator,left,right,choice\na,x,y,left\n", ("--outcomes", "{"), "not JSON"),
         ("annotator,left,right,choice\na,x,y,left\n", ("--outcomes", "[1]"), "expected an object"),
     ],
 )
-def test_analyze_bad_input_exits_2_with_a_message(tmp_path, content, arguments, message):
+def test_analyze_bad_input_exits_2_with_a_message(
+    tmp_path: Path, content: str, arguments: tuple[Any, ...], message: str
+) -> None:
     path = tmp_path / "a.csv"
     path.write_text(content)
     result = run(analyze, path, "--json", *arguments)
@@ -122,13 +130,13 @@ def test_analyze_bad_input_exits_2_with_a_message(tmp_path, content, arguments, 
     assert "Traceback" not in result.output
 
 
-def test_analyze_missing_file_exits_2(tmp_path):
+def test_analyze_missing_file_exits_2(tmp_path: Path) -> None:
     result = run(analyze, tmp_path / "nowhere.csv", "--json")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "no such file" in result.stderr
 
 
-def test_summary_prints_markup_in_names_literally(crowd):
+def test_summary_prints_markup_in_names_literally(crowd: Path) -> None:
     import io
 
     from rich.console import Console
@@ -140,17 +148,17 @@ def test_summary_prints_markup_in_names_literally(crowd):
     text = stream.getvalue()
     assert "[red]x[/red]" in text
     assert "1,200 answers, 12 annotators, 20 items" in text
-    assert "leans to one side" in text
+    assert "leans left" in text or "leans right" in text
 
 
-def test_selftest_prints_every_method(crowd):
+def test_selftest_prints_every_method(crowd: Path) -> None:
     result = run(selftest, crowd, "--runs", 2, "--draws", 1, "--biased", 2)
     assert result.exit_code == 0
     for name in ("Evenhand, auto", "Evenhand, flip", "Evenhand, paper", "binomial + BH", "GLM + BH"):
         assert name in result.output
 
 
-def test_selftest_scores_perfect_blind_and_impossible_methods():
+def test_selftest_scores_perfect_blind_and_impossible_methods() -> None:
     design = small_team(12, 2, 30, rng=np.random.default_rng(0)).comparisons
 
     def impossible(_: Comparisons) -> list[object]:
@@ -168,12 +176,12 @@ def test_selftest_scores_perfect_blind_and_impossible_methods():
     assert moves[-1] == (9, 9)
 
 
-def test_selftest_json_is_readable_by_programs(crowd):
+def test_selftest_json_is_readable_by_programs(crowd: Path) -> None:
     scores = json.loads(run(selftest, crowd, "--runs", 1, "--draws", 1, "--json").stdout)
     assert {"method", "false_share", "power", "runs"} <= set(scores[0])
 
 
-def test_prepare_writes_files_and_prints_the_label_config(tmp_path):
+def test_prepare_writes_files_and_prints_the_label_config(tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_text("a\nb\nc\n")
     result = run(prepare, tmp_path / "items.txt", "--out", tmp_path / "out", "--seed", 4)
     assert result.exit_code == 0
@@ -182,7 +190,7 @@ def test_prepare_writes_files_and_prints_the_label_config(tmp_path):
     assert len(json.loads((tmp_path / "out" / "tasks.json").read_text())) == 3
 
 
-def test_prepare_without_a_seed_draws_and_records_one(tmp_path):
+def test_prepare_without_a_seed_draws_and_records_one(tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_text("a\nb\nc\n")
     seeds = set()
     for name in ("one", "two"):
@@ -191,14 +199,14 @@ def test_prepare_without_a_seed_draws_and_records_one(tmp_path):
     assert len(seeds) == 2
 
 
-def test_prepare_folder_that_cannot_be_written_exits_2(tmp_path):
+def test_prepare_folder_that_cannot_be_written_exits_2(tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_text("a\nb\n")
     (tmp_path / "taken").write_text("a file")
     result = run(prepare, tmp_path / "items.txt", "--out", tmp_path / "taken" / "inside")
     assert result.exit_code == 2
 
 
-def test_load_comparisons_tells_formats_by_content_where_the_name_does_not(tmp_path):
+def test_load_comparisons_tells_formats_by_content_where_the_name_does_not(tmp_path: Path) -> None:
     table = pd.DataFrame({"annotator": ["a"], "left": ["x"], "right": ["y"], "choice": ["left"]})
     table.to_parquet(tmp_path / "one")
     table.to_csv(tmp_path / "two", index=False)
@@ -212,14 +220,19 @@ def test_load_comparisons_tells_formats_by_content_where_the_name_does_not(tmp_p
         load_comparisons(tmp_path / "four")
 
 
-def test_plain_values_are_json_without_nan():
+def test_plain_values_are_json_without_nan() -> None:
     value = {"a": np.float64("nan"), 1: np.int64(3), "b": np.array([1.0, np.inf]), "c": (np.bool_(True), None)}
     assert plain(value) == {"a": None, "1": 3, "b": [1.0, None], "c": [True, None]}
 
 
-def test_pseudonymised_leaves_the_original_alone():
-    report = {"annotators": [{"annotator": "eve", "flagged": True}], "data": {"source": "x.csv", "answers": 1}}
+def test_pseudonymised_leaves_the_original_alone() -> None:
+    report: dict[str, Any] = {
+        "annotators": [{"annotator": "eve", "flagged": True}],
+        "data": {"source": "x.csv", "answers": 1},
+        "heaviest_answers": [{"annotator": "eve", "task": 7, "weight": 1.5}],
+    }
     hidden = pseudonymised(report)
     assert hidden["annotators"] == [{"annotator": "annotator 1", "flagged": True}]
     assert hidden["data"] == {"source": None, "answers": 1}
+    assert hidden["heaviest_answers"] == [{"annotator": "annotator 1", "task": None, "weight": 1.5}]
     assert report["annotators"][0]["annotator"] == "eve"

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backend.label_config import parse_label_config
-from backend.prepare import COIN, Pairs, label_config, prepare, read_pairs, write_prepared
+from backend.label_studio.label_config import PREPARED_COIN as COIN
+from backend.label_studio.label_config import parse_label_config
+from backend.offline.prepare import Pairs, label_config, prepare, read_pairs, write_prepared
 from fdr_core import Comparisons, ConfigurationError, InputError
 
 
@@ -32,7 +33,7 @@ def many(n: int = 400) -> Pairs:
     return Pairs(rows, "left", "right", (("left", "right"), ("left_text", "right_text")))
 
 
-def test_prepare_sides_are_fair_coins_and_fields_move_together():
+def test_prepare_sides_are_fair_coins_and_fields_move_together() -> None:
     prepared = prepare(many(), seed=7)
     data = [task["data"] for task in prepared.tasks]
     swapped = [row["left"].startswith("b") for row in data]
@@ -43,13 +44,13 @@ def test_prepare_sides_are_fair_coins_and_fields_move_together():
     assert len({row[COIN] for row in data}) == 400
 
 
-def test_prepare_same_seed_same_tasks_and_another_seed_other_coins():
+def test_prepare_same_seed_same_tasks_and_another_seed_other_coins() -> None:
     one, two, other = prepare(many(), seed=7), prepare(many(), seed=7), prepare(many(), seed=8)
     assert one.tasks == two.tasks
     assert {t["data"][COIN] for t in one.tasks}.isdisjoint({t["data"][COIN] for t in other.tasks})
 
 
-def test_prepare_both_orders_share_one_coin():
+def test_prepare_both_orders_share_one_coin() -> None:
     prepared = prepare(many(50), seed=1, both_orders=True)
     by_coin: dict[str, list[str]] = {}
     for task in prepared.tasks:
@@ -58,7 +59,7 @@ def test_prepare_both_orders_share_one_coin():
     assert all(sorted(label[0] for label in lefts) == ["a", "b"] for lefts in by_coin.values())
 
 
-def test_prepare_record_repeats_the_coins(tmp_path):
+def test_prepare_record_repeats_the_coins(tmp_path: Path) -> None:
     prepared = prepare(many(3), seed=5)
     written = write_prepared(prepared, tmp_path / "new" / "folder")
     assert [path.name for path in written] == ["tasks.json", "label_config.xml", "coins.json"]
@@ -68,7 +69,7 @@ def test_prepare_record_repeats_the_coins(tmp_path):
     assert [(coin["left"], coin["coin"]) for coin in record["coins"]] == shown
 
 
-def test_prepared_tasks_once_answered_are_read_with_their_coins():
+def test_prepared_tasks_once_answered_are_read_with_their_coins() -> None:
     tasks = prepare(many(4), seed=5, both_orders=True).tasks
     result = [{"from_name": "preference", "type": "pairwise", "value": {"selected": "left"}}]
     answered = [
@@ -79,31 +80,31 @@ def test_prepared_tasks_once_answered_are_read_with_their_coins():
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_label_config_shows_the_texts_and_is_read_by_the_service(ties):
+def test_label_config_shows_the_texts_and_is_read_by_the_service(ties: bool) -> None:
     xml = label_config(many(2), ties=ties)
     root = ElementTree.fromstring(xml)
     assert [node.get("value") for node in root.iter("Text")] == ["$prompt", "$left_text", "$right_text"]
     assert parse_label_config(xml).controls[0].name == "preference"
 
 
-def test_label_config_of_image_addresses_shows_images():
+def test_label_config_of_image_addresses_shows_images() -> None:
     rows = ({"left": "https://example.org/a.png?x=1", "right": "https://example.org/b.jpg"},)
     assert "<Image" in label_config(Pairs(rows, "left", "right", (("left", "right"),)))
 
 
-def test_read_pairs_finds_the_columns_of_a_table(tmp_path):
+def test_read_pairs_finds_the_columns_of_a_table(tmp_path: Path) -> None:
     pairs = read_pairs(write(tmp_path / "p.csv", 'text1,text2,prompt\n"a, b",c,"two\nlines"\n'), rng=rng())
     assert (pairs.left, pairs.right) == ("text1", "text2")
     assert pairs.rows[0] == {"text1": "a, b", "text2": "c", "prompt": "two\nlines"}
 
 
-def test_read_pairs_all_pairs_of_a_list(tmp_path):
+def test_read_pairs_all_pairs_of_a_list(tmp_path: Path) -> None:
     for name, content in (("i.csv", "item\na\nb\nc\na\n"), ("i.txt", "a\nb\n\nc\n")):
         pairs = read_pairs(write(tmp_path / name, content), rng=rng())
         assert [(row["left"], row["right"]) for row in pairs.rows] == [("a", "b"), ("a", "c"), ("b", "c")]
 
 
-def test_read_pairs_some_pairs_of_a_list_connect_all_items(tmp_path):
+def test_read_pairs_some_pairs_of_a_list_connect_all_items(tmp_path: Path) -> None:
     path = write(tmp_path / "i.txt", "\n".join(f"item{k}" for k in range(50)))
     pairs = read_pairs(path, n_pairs=60, rng=rng())
     chosen = {frozenset((row["left"], row["right"])) for row in pairs.rows}
@@ -128,11 +129,11 @@ def test_read_pairs_some_pairs_of_a_list_connect_all_items(tmp_path):
         ("i.txt", "only\n", "found 1 distinct items; expected at least two"),
     ],
 )
-def test_read_pairs_bad_file_is_an_input_error(tmp_path, name, content, message):
+def test_read_pairs_bad_file_is_an_input_error(tmp_path: Path, name: str, content: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_pairs(write(tmp_path / name, content), rng=rng())
 
 
-def test_read_pairs_more_pairs_than_there_are_is_a_configuration_error(tmp_path):
+def test_read_pairs_more_pairs_than_there_are_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="4 items make 6 pairs and 7 were asked for; expected 1 to 6"):
         read_pairs(write(tmp_path / "i.txt", "a\nb\nc\nd\n"), n_pairs=7, rng=rng())

@@ -2,94 +2,22 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backend.config import ProjectConfig, parse_config
-from backend.domain import Kind, Project, ProjectRef, RunResult
-from backend.label_studio import LabelStudioClient, project_epoch
-from backend.label_studio_http import LabelStudioUnreachableError, Transport
-from backend.protocol import ALERT_ANNOTATOR
-from backend.publish import PublishReport, publish_project
-from backend.publish.tab import TITLE
-from backend.reconcile import pull_project
-from backend.reviews import record_review
-from backend.settings import Settings
-from backend.store import Store
-from tests.backend.databases import new_store
-from tests.backend.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
-
-NOW = 1_900_000_000.0
-SETTINGS = Settings(public_url="http://evenhand.test:9090", webhook_secret="s3cret")
-ALERTS: tuple[Kind, ...] = ("alerts",)
-ALL = {"predictions": True, "tab": True, "alerts": True}
-
-
-@dataclass
-class World:
-    """A Label Studio with a pulled project of three completed tasks and one open one."""
-
-    server: FakeLabelStudio
-    store: Store
-    client: LabelStudioClient
-    project: Project
-
-    def configure(self, **publish: bool) -> None:
-        config = ProjectConfig.model_validate({"publish": publish})
-        self.store.set_config(self.project.id, config)
-
-    def pull(self) -> None:
-        pull_project(self.store, self.client, self.store.get_project(self.project.id), full=False)
-
-    def publish(self, now: float = NOW) -> PublishReport:
-        return publish_project(self.store, self.client, self.project, now=now, settings=SETTINGS)
-
-    def run(self, scores: dict[str, float], flagged: dict[str, float]) -> None:
-        """Store a finished run with these item scores and these persistent flags (annotator to bias)."""
-        self.store.request_run(self.project.id, "test")
-        claimed = self.store.claim_run("test", 60.0)
-        assert claimed is not None
-        run, lease = claimed
-        items = [{"item": item, "score": score, "rank": 1} for item, score in scores.items()]
-        counts = {"comparisons": 40, "left": 35, "right": 5, "ties": 0}
-        people = [{"annotator": key, "bias": bias, **counts} for key, bias in flagged.items()]
-        flags = [{"annotator_id": key, "verdict": "ugly", "evidence": {"bias": bias}} for key, bias in flagged.items()]
-        empty: dict[str, Any] = {}
-        result = RunResult(
-            seq=1, seed=0, config=empty, versions=empty, audit=empty, guarantee="", summary=empty, timings=empty,
-            data_hash="", annotators=list(people), items=list(items), flags=list(flags),
-        )  # fmt: skip
-        self.store.finish_run(run.id, lease, result)
-
-    def winners(self) -> dict[int, str | None]:
-        """What each task shows, by task; a task with two predictions of ours would fail here."""
-        shown: dict[int, str | None] = {}
-        for entry in self.server.predictions.values():
-            if str(entry["model_version"]).startswith("evenhand"):
-                assert entry["task"] not in shown
-                shown[entry["task"]] = entry["result"][0]["value"]["selected"] if entry["result"] else None
-        return shown
-
-    def alerts(self) -> Project:
-        (found,) = self.store.list_projects(kinds=ALERTS)
-        return found
-
-    def cards(self) -> dict[str, dict[str, Any]]:
-        number = self.alerts().ls_project_id
-        return {t["data"][ALERT_ANNOTATOR]: t for t in self.server.tasks.values() if t["project"] == number}
-
-    def tabs(self) -> list[dict[str, Any]]:
-        return [view for view in self.server.views.values() if view["data"]["title"] == TITLE]
-
-    def titles(self) -> list[str]:
-        """The tabs people see in the comparison project."""
-        return [view["data"]["title"] for view in self.server.views.values() if view["project"] == 1]
-
-    def writes(self) -> int:
-        return sum(self.server.count(method) for method in ("POST", "PATCH", "DELETE"))
+from backend.domain import ProjectRef, Review
+from backend.ingest.pull import pull_project
+from backend.ingest.reviews import take_reviews
+from backend.label_studio.client import LabelStudioClient, project_epoch
+from backend.label_studio.transport import LabelStudioUnreachableError, Transport
+from backend.projects.config import parse_config
+from backend.publish import publish_project
+from backend.publish.tab import MOST_TABS, PREFIX, TITLE
+from harness.databases import new_store
+from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
+from tests.backend.publishing import ALL, NOW, World
 
 
 @pytest.fixture
@@ -106,7 +34,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session(), sleep=lambda seconds: None))
     store = new_store(tmp_path / "evenhand.db")
     described = server.projects[number]
-    project = store.register_project(
+    project = store.projects.register(
         URL, ProjectRef(number, project_epoch(described)), title="Pairs", label_config=described["label_config"]
     )
     made = World(server, store, client, project)
@@ -120,7 +48,7 @@ SCORES = {"item 0": 0.9, "item 1": 0.1, "item 2": 0.6, "item 3": 0.2, "item 4": 
 
 
 def test_everything_switched_off_writes_nothing(world: World) -> None:
-    world.store.set_config(world.project.id, parse_config({}))
+    world.store.projects.set_config(world.project.id, parse_config({}))
     world.run(SCORES, {"2": 0.5})
     assert world.publish().written == {}
     assert world.writes() == 0
@@ -137,12 +65,14 @@ def test_winner_on_completed_tasks_and_nothing_on_open_ones(world: World) -> Non
     assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
 
 
-def test_second_call_makes_no_call_at_all(world: World) -> None:
+def test_second_call_looks_and_writes_nothing(world: World) -> None:
     world.run(SCORES, {"2": 0.5})
     world.publish()
+    world.publish()  # the alerts project is known now
     world.server.calls.clear()
     assert world.publish().written == {}
-    assert world.server.calls == []
+    assert world.writes() == 0
+    assert len(world.server.calls) <= 2  # are tab and alerts project still there?
 
 
 def test_new_run_with_nearly_the_same_scores_writes_nothing(world: World) -> None:
@@ -210,42 +140,61 @@ def test_switching_predictions_off_withdraws_ours(world: World) -> None:
     assert world.server.calls == []
 
 
-def test_tab_filters_one_scalar_per_flagged_annotator(world: World) -> None:
-    world.run(SCORES, {"3": 0.5, "2": -0.4})
+def shown(tab: dict[str, Any]) -> list[int]:
+    """The values of a tab's filters."""
+    return [item["value"] for item in tab["data"]["filters"]["items"]]
+
+
+def test_tab_of_each_flagged_annotator_lists_the_heaviest_tasks(world: World) -> None:
+    world.run(SCORES, {"3": 0.5, "2": 0.4})
+    world.store.projects.set_config(world.project.id, parse_config({"publish": ALL, "review_tasks": 2}))
+    world.publish()
+    tabs = {tab["data"]["title"]: tab["data"]["filters"] for tab in world.tabs()}
+    assert sorted(tabs) == [PREFIX + "Ann", PREFIX + "bob@example.com"]
+    # Both answered left; that weighs most where the right item is better, then where they are closest.
+    assert {filters["conjunction"] for filters in tabs.values()} == {"or"}
+    assert [shown(tab) for tab in world.tabs()] == [[2, 3], [2, 3]]
+    assert world.titles() == ["Default", *tabs]
+
+
+def test_tab_is_one_for_all_where_the_flagged_are_many(world: World) -> None:
+    many = {str(number): 0.5 for number in range(2, MOST_TABS + 3)}
+    world.run(SCORES, many)
     world.publish()
     (tab,) = world.tabs()
-    assert tab["data"]["filters"]["conjunction"] == "or"
-    assert [item["value"] for item in tab["data"]["filters"]["items"]] == [2, 3]
-    assert world.titles() == ["Default", TITLE]
+    assert tab["data"]["title"] == TITLE
+    assert shown(tab) == sorted(map(int, many))  # one scalar each: a list would break Label Studio's listing
 
 
 def test_tab_follows_the_flags_and_goes_with_the_last_one(world: World) -> None:
     world.run(SCORES, {"2": 0.5})
     world.publish()
     world.run(SCORES, {"3": 0.5})
-    assert world.publish().written["tabs_updated"] == 1
-    assert [item["value"] for item in world.tabs()[0]["data"]["filters"]["items"]] == [3]
+    written = world.publish().written
+    assert (written["tabs_created"], written["tabs_removed"]) == (1, 1)
+    assert world.titles() == ["Default", PREFIX + "bob@example.com"]
     world.run(SCORES, {})
     world.publish()
     assert world.tabs() == []
     assert world.titles() == ["Default"]
 
 
-def test_tab_removed_by_hand_is_made_again_when_the_flags_change(world: World) -> None:
+def test_tab_and_alerts_project_deleted_by_hand_are_made_again(world: World) -> None:
     world.run(SCORES, {"2": 0.5})
     world.publish()
     world.server.views.clear()
-    world.run(SCORES, {"2": 0.5, "3": 0.5})
+    del world.server.projects[world.alerts().ls_project_id]
     world.publish()
     assert len(world.tabs()) == 1
+    assert list(world.cards()) == ["2"]
 
 
-def test_dismissed_annotator_leaves_the_tab(world: World) -> None:
+def test_dismissed_annotator_leaves_the_tabs(world: World) -> None:
     world.run(SCORES, {"2": 0.5, "3": 0.5})
     world.publish()
-    world.store.add_decision(world.project.id, "2", "dismiss", author="lead")
+    world.store.decisions.add(world.project.id, "2", "dismiss", author="lead")
     world.publish()
-    assert [item["value"] for item in world.tabs()[0]["data"]["filters"]["items"]] == [3]
+    assert world.titles() == ["Default", PREFIX + "bob@example.com"]
 
 
 def test_alerts_project_is_marked_as_ours_and_never_a_comparison_project(world: World) -> None:
@@ -253,7 +202,7 @@ def test_alerts_project_is_marked_as_ours_and_never_a_comparison_project(world: 
     assert world.publish().written["cards_created"] == 1
     alerts = world.alerts()
     assert (alerts.kind, alerts.alerts_for) == ("alerts", world.project.id)
-    assert [p.id for p in world.store.list_projects()] == [world.project.id]
+    assert [p.id for p in world.store.projects.all()] == [world.project.id]
     assert publish_project(world.store, world.client, alerts, now=NOW).written == {}
 
 
@@ -264,7 +213,7 @@ def test_card_shows_name_and_calm_words_escaped(world: World) -> None:
     world.publish()
     cards = world.cards()
     assert cards["2"]["data"]["annotator"] == "Ann"
-    assert "Ann: leans to one side" in cards["2"]["data"]["card"]
+    assert "Ann: leans left" in cards["2"]["data"]["card"]
     assert "40: 35 left, 5 right" in cards["2"]["data"]["card"]
     assert "&lt;b&gt;Cat&lt;/b&gt;" in cards["4"]["data"]["card"]
     assert "<b>Cat" not in cards["4"]["data"]["card"]
@@ -317,20 +266,47 @@ def test_decision_comes_back_by_pull_once_with_the_reviewers_name(world: World, 
     report = pull_project(world.store, world.client, world.alerts(), full=False)
     assert report.decisions == 1
     assert pull_project(world.store, world.client, world.alerts(), full=False).decisions == 0
-    (decision,) = world.store.list_decisions(world.project.id).rows
+    (decision,) = world.store.decisions.page(world.project.id).rows
     assert (decision["annotator_id"], decision["decision"]) == ("2", "confirm")
     assert (decision["author"], decision["comment"]) == ("bob@example.com", "clear case")
 
 
-def test_decision_by_event_and_by_pull_is_recorded_once(world: World) -> None:
+def test_decision_invented_by_an_earlier_event_is_withdrawn_by_the_pull(world: World) -> None:
     world.run(SCORES, {"2": 0.5})
     world.publish()
-    card = world.cards()["2"]
-    annotation = answer(world, card, "Dismiss")
-    assert record_review(world.store, world.alerts(), annotation, card)
-    assert not record_review(world.store, world.alerts(), annotation, card)
-    assert pull_project(world.store, world.client, world.alerts(), full=False).decisions == 0
-    assert world.store.current_decisions(world.project.id)["2"].author == "bob@example.com"
+    answer(world, world.cards()["2"], "Confirm")
+    pull_project(world.store, world.client, world.alerts(), full=False)
+    key = f"label-studio:{world.alerts().id}:999:253402300799.000000"
+    world.store.decisions.add_review(Review(world.project.id, "2", "dismiss", "", "bob", key, 253402300799.0))
+    assert world.store.decisions.current(world.project.id)["2"].decision == "dismiss"
+    report = pull_project(world.store, world.client, world.alerts(), full=False)
+    assert (report.decisions, report.decisions_withdrawn) == (0, 1)
+    assert world.store.decisions.current(world.project.id)["2"].decision == "confirm"
+    assert "decision_withdrawn" in {problem.code for problem in world.store.problems.find(world.project.id)}
+    assert world.store.decisions.verify(world.project.id).intact
+    assert pull_project(world.store, world.client, world.alerts(), full=False).decisions_withdrawn == 0
+
+
+def name_reviewers(world: World, *names: str) -> None:
+    config = world.store.projects.get(world.project.id).config
+    world.store.projects.set_config(world.project.id, parse_config({"reviewers": list(names)}, base=config))
+
+
+def test_decision_about_oneself_or_by_a_stranger_to_the_list_is_refused_and_told(world: World) -> None:
+    world.run(SCORES, {"2": 0.5, "3": 0.5})
+    world.publish()
+    answer(world, world.cards()["3"], "Dismiss")
+    report = pull_project(world.store, world.client, world.alerts(), full=False)
+    assert (report.decisions, report.decisions_refused) == (0, 1)
+    name_reviewers(world, "nobody@example.com")
+    answer(world, world.cards()["2"], "Dismiss")
+    report = pull_project(world.store, world.client, world.alerts(), full=False)
+    assert (report.decisions, report.decisions_refused) == (0, 2)
+    (problem,) = [one for one in world.store.problems.find(world.project.id) if one.code == "decision_refused"]
+    assert "themselves" in problem.message or "own answers" in problem.message
+    name_reviewers(world, "bob@example.com")
+    assert pull_project(world.store, world.client, world.alerts(), full=False).decisions == 1
+    assert list(world.store.decisions.current(world.project.id)) == ["2"]
 
 
 def test_changed_mind_is_a_second_decision(world: World) -> None:
@@ -341,8 +317,8 @@ def test_changed_mind_is_a_second_decision(world: World) -> None:
     annotation["result"][0]["value"]["choices"] = ["Confirm"]
     annotation["updated_at"] = "2026-06-01T00:00:00.000000Z"
     pull_project(world.store, world.client, world.alerts(), full=False)
-    assert world.store.current_decisions(world.project.id)["2"].decision == "confirm"
-    assert world.store.list_decisions(world.project.id).total == 2
+    assert world.store.decisions.current(world.project.id)["2"].decision == "confirm"
+    assert world.store.decisions.page(world.project.id).total == 2
 
 
 @pytest.mark.parametrize(
@@ -354,7 +330,7 @@ def test_card_pointing_elsewhere_is_no_decision(world: World, change: dict[str, 
     card = world.cards()["2"]
     annotation = answer(world, card, "Confirm")
     tampered = {**card, "data": {**card["data"], **change}}
-    assert not record_review(world.store, world.alerts(), annotation, tampered)
+    assert take_reviews(world.store, world.alerts(), [(annotation, tampered)], {}).recorded == 0
 
 
 def test_card_without_answer_goes_with_the_flag_and_an_answered_one_stays(world: World) -> None:
@@ -400,12 +376,13 @@ def test_label_studio_lost_at_any_step_is_completed_by_a_later_call(
     world.server.judges.clear()
     world.publish(NOW + 40.0)
     assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
-    assert len(world.tabs()) == 1
+    assert len(world.tabs()) == 2
     assert sorted(world.cards()) == ["2", "3"]
     assert len(world.server.projects) == 2
-    world.server.calls.clear()
     world.publish(NOW + 80.0)
-    assert world.server.calls == []
+    world.server.calls.clear()
+    world.publish(NOW + 120.0)
+    assert world.writes() == 0
 
 
 class Killed(BaseException):
@@ -432,7 +409,7 @@ def test_killed_after_any_call_is_completed_by_the_next_process(
     monkeypatch.setattr(world.server, "send", send)
     world.publish()
     assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
-    assert len(world.tabs()) == 1
+    assert len(world.tabs()) == 2
     assert sorted(world.cards()) == ["2", "3"]
     assert len(world.server.projects) == 2
     hooks = [w for w in world.server.webhooks.values() if w["project"] == world.alerts().ls_project_id]

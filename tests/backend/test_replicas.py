@@ -21,14 +21,14 @@ import pytest
 from sqlalchemy import select
 
 from backend.domain import Batch, Comparison, Run
-from backend.ingest import change_config
-from backend.schema import leases, runs
+from backend.projects.reading import change_config
+from backend.runs.worker import LEASE_SECONDS
 from backend.settings import Settings
 from backend.store import Store, open_store
-from backend.worker import LEASE_SECONDS
+from backend.store.schema import leases, runs
 from fdr_core.simulate import shaped
-from tests.backend.conftest import PAIRWISE
-from tests.postgres_server import free_port
+from harness.label_configs import PAIRWISE
+from harness.ports import free_port
 
 CREATED, EPOCH = "2023-11-14T22:13:20.000000Z", 1_700_000_000
 PROJECTS = (1, 2)
@@ -59,7 +59,7 @@ class Replicas:
         """Who holds the lease of a project's run; its owner names the process."""
         with self.store.engine.connect() as connection:
             held = connection.execute(select(leases).where(leases.c.name == f"run:{project_id}")).first()
-        now = self.store.database_time()
+        now = self.store.database.time()
         owner = held.owner if held is not None and held.expires_at > now else ""
         return next((worker for worker in self.workers if f":{worker.pid}:" in owner), None)
 
@@ -69,8 +69,8 @@ class Replicas:
             return int(connection.execute(select(runs.c.attempts).where(runs.c.id == run_id)).scalar_one())
 
     def runs(self, project_id: int) -> list[Run]:
-        rows = self.store.list_runs(project_id).rows
-        return [self.store.get_run(row["id"]) for row in reversed(rows)]
+        rows = self.store.runs.page(project_id).rows
+        return [self.store.runs.get(row["id"]) for row in reversed(rows)]
 
     def stop(self) -> None:
         running = [process for process in (*self.webs.values(), *self.workers) if process.poll() is None]
@@ -160,22 +160,22 @@ def fill(store: Store, project_id: int, *, m: int, n: int, N: int) -> None:
         )
         for i in range(len(c))
     ]  # fmt: skip
-    store.apply(project_id, Batch(comparisons=rows))
+    store.comparisons.apply(project_id, Batch(comparisons=rows))
 
 
 def set_up(replicas: Replicas) -> list[int]:
     """Two projects, each announced to both web servers at once; runs when asked for, the first one's long."""
-    ids = []
-    for project in PROJECTS:
-        body = {"project": f"{project}.{EPOCH}", "schema": PAIRWISE, "hostname": "", "extra_params": {}}
+    ids: list[int] = []
+    for number in PROJECTS:
+        body = {"project": f"{number}.{EPOCH}", "schema": PAIRWISE, "hostname": "", "extra_params": {}}
         callers = [threading.Thread(target=call, args=(f"{web}/setup", body)) for web in replicas.webs]
         for caller in callers:
             caller.start()
         for caller in callers:
             caller.join()
-    for project in replicas.store.list_projects():
+    for project in replicas.store.projects.all():
         wanted = {"every_answers": None, "every_minutes": None, "draws": 61 if not ids else 5}
-        change_config(replicas.store, project, wanted)
+        change_config(replicas.store, project, wanted, by="test")
         fill(replicas.store, project.id, m=60, n=40, N=4000)
         ids.append(project.id)
     return ids
@@ -238,7 +238,7 @@ def test_replicas_worker_killed_in_mid_run_the_other_takes_over_and_nothing_is_l
         )
         watcher.stop()
         found = {project_id: replicas.runs(project_id) for project_id in ids}
-        assert replicas.store.get_run(cut_off.id).status == "done"
+        assert replicas.store.runs.get(cut_off.id).status == "done"
         assert all(run.status == "done" for of_project in found.values() for run in of_project)
         assert all(1 <= len(of_project) <= len(replicas.webs) for of_project in found.values()), (
             "requests share a waiting run"
@@ -246,12 +246,12 @@ def test_replicas_worker_killed_in_mid_run_the_other_takes_over_and_nothing_is_l
         assert watcher.most == 1
         assert watcher.looks > 20
         for project_id, number in zip(ids, PROJECTS, strict=True):
-            rows = replicas.store.comparison_rows(project_id)
+            rows = replicas.store.comparisons.rows(project_id)
             stored = {row["annotation_id"]: row for row in rows if row["annotation_id"] < 1_000_000}
             assert set(stored) >= {key for project, key in acknowledged if project == number}
             assert len(rows) == len({row["annotation_id"] for row in rows})
             assert {row["outcome"] for row in stored.values()} == {-1.0}, "the edit is newer, whichever server got it"
             for run in found[project_id]:
-                assert len(replicas.store.all_annotators(run.id)) == (run.summary or {})["data"]["annotators"]
+                assert len(replicas.store.findings.all(run.id)) == (run.summary or {})["data"]["annotators"]
         print(f"taken over after {taken:.1f} s; lease {LEASE_SECONDS:.0f} s; {len(acknowledged)} acknowledged")
         assert len(acknowledged) == 160

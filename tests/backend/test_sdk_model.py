@@ -15,7 +15,7 @@ import pytest
 from backend.domain import ProjectRef
 from backend.settings import Settings
 from backend.store import open_store
-from tests.backend.conftest import PAIRWISE
+from harness.label_configs import PAIRWISE
 from tests.backend.test_store_runs import finish
 
 EPOCH = 1_794_803_224
@@ -55,7 +55,7 @@ def call(folder: Path, requests: list[tuple[str, Any]], *, wait: float = 0.0) ->
 def test_sdk_server_predicts_from_the_stored_run(tmp_path: Path) -> None:
     settings = Settings.from_env({"MODEL_DIR": str(tmp_path)})
     store = open_store(settings)
-    project = store.register_project("http://ls", ProjectRef(1, EPOCH), label_config=PAIRWISE)
+    project = store.projects.register("http://ls", ProjectRef(1, EPOCH), label_config=PAIRWISE)
     items = [{"item": "a", "score": 0.5, "rank": 1.0}, {"item": "b", "score": -0.1, "rank": 2.0}]
     run_id = finish(store, project, items=items)
     store.close()
@@ -85,8 +85,8 @@ def test_sdk_server_events_reach_the_store(tmp_path: Path, payload: Callable[[st
     (answer,) = call(tmp_path, [("/webhook", payload("req_webhook_ANNOTATION_CREATED"))], wait=6.0)
     assert answer[0] == 201
     store = open_store(Settings.from_env({"MODEL_DIR": str(tmp_path)}))
-    (project,) = store.list_projects()
-    assert [row["annotation_id"] for row in store.comparison_rows(project.id)] == [5]
+    (project,) = store.projects.all()
+    assert [row["annotation_id"] for row in store.comparisons.rows(project.id)] == [5]
     store.close()
 
 

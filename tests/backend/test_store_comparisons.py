@@ -13,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
-from backend.config import ProjectConfig
-from backend.database import migrate, open_engine, to_json
 from backend.domain import Batch, Comparison, Project, ProjectRef, Task
+from backend.judged import Policy
+from backend.projects.config import ProjectConfig
 from backend.store import Store
-from backend.store.merge import Merge, Policy
+from backend.store.engine import migrate, open_engine, to_json
+from backend.store.merge import Merge
+from harness.judged import judged_answers
 
 BASE = Comparison(
     annotation_id=1,
@@ -39,158 +41,168 @@ TASK = Task(10, "a", "b", "a", "b", None, None, False, 100.0)
 
 
 def live(store: Store, project: Project) -> dict[int, tuple[Any, ...]]:
-    rows = store.comparison_rows(project.id)
+    rows = store.comparisons.rows(project.id)
     return {row["annotation_id"]: (row["outcome"], row["status"], row["updated_at"]) for row in rows}
 
 
 def signed(store: Store, project: Project) -> list[tuple[int, float, bool]]:
-    return [(c.weight, c.outcome, c.is_first) for c in store.changes_since(project.id, 0)]
+    return [(c.weight, c.outcome, c.is_first) for c in store.comparisons.changes_since(project.id, 0)]
 
 
 def test_apply_new_answer_is_stored_with_one_first_change(store: Store, project: Project) -> None:
-    applied = store.apply(project.id, Batch(comparisons=[BASE], tasks=[TASK], events=("ANNOTATION_CREATED",)))
+    applied = store.comparisons.apply(
+        project.id, Batch(comparisons=[BASE], tasks=[TASK], events=("ANNOTATION_CREATED",))
+    )
     assert (applied.inserted, applied.changed) == (1, 1)
     assert signed(store, project) == [(1, 1.0, True)]
-    answers = store.load_answers(project.id)
+    answers = judged_answers(store, project.id)
     assert (answers.annotator, answers.left, answers.right, answers.outcome) == (["7"], ["a"], ["b"], [1.0])
     assert answers.coin == ["task:10"]
-    assert answers.seq == store.get_project(project.id).seq
-    assert store.get_project(project.id).counts["judged"] == 1
-    assert store.event_counts()[0]["count"] == 1
+    assert answers.seq == store.projects.get(project.id).seq
+    assert store.projects.get(project.id).counts["judged"] == 1
+    assert store.events.counts()[0]["count"] == 1
 
 
 def test_apply_repeated_answer_changes_nothing(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE]))
-    seq = store.get_project(project.id).seq
-    applied = store.apply(project.id, Batch(comparisons=[BASE]))
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
+    seq = store.projects.get(project.id).seq
+    applied = store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
     assert (applied.unchanged, applied.changed, applied.seq) == (1, 0, seq)
 
 
 def test_apply_edit_subtracts_old_and_adds_new_which_is_never_first(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE]))
-    store.apply(project.id, Batch(comparisons=[replace(BASE, outcome=-1.0, updated_at=101.0)]))
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, outcome=-1.0, updated_at=101.0)]))
     assert signed(store, project) == [(1, 1.0, True), (-1, 1.0, False), (1, -1.0, False)]
 
 
 def test_apply_older_event_after_newer_is_ignored(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[replace(BASE, outcome=-1.0, updated_at=101.0)]))
-    store.apply(project.id, Batch(comparisons=[BASE]))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, outcome=-1.0, updated_at=101.0)]))
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
     assert live(store, project) == {1: (-1.0, "answer", 101.0)}
 
 
 def test_apply_equal_times_different_content_same_winner_in_both_orders(store: Store, project: Project) -> None:
     other = replace(BASE, outcome=-1.0)
-    second = store.register_project("http://ls", ProjectRef(2, 5))
+    second = store.projects.register("http://ls", ProjectRef(2, 5))
     for row in (BASE, other):
-        store.apply(project.id, Batch(comparisons=[row]))
+        store.comparisons.apply(project.id, Batch(comparisons=[row]))
     for row in (other, BASE):
-        store.apply(second.id, Batch(comparisons=[row]))
+        store.comparisons.apply(second.id, Batch(comparisons=[row]))
     assert live(store, project) == live(store, second)
 
 
 def test_apply_equal_times_readable_answer_beats_unreadable(store: Store, project: Project) -> None:
     unreadable = replace(BASE, status="unreadable", outcome=None, reason="the task's data are not known yet")
     for row in (unreadable, BASE, unreadable):
-        store.apply(project.id, Batch(comparisons=[row]))
+        store.comparisons.apply(project.id, Batch(comparisons=[row]))
     assert live(store, project) == {1: (1.0, "answer", 100.0)}
 
 
 def test_delete_late_event_cannot_bring_the_answer_back(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE]))
-    store.apply(project.id, Batch(deleted_annotations=[1]))
-    store.apply(project.id, Batch(comparisons=[replace(BASE, updated_at=200.0)]))
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
+    store.comparisons.apply(project.id, Batch(deleted_annotations=[1]))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, updated_at=200.0)]))
     assert live(store, project) == {}
     assert signed(store, project) == [(1, 1.0, True), (-1, 1.0, False)]
-    assert store.get_project(project.id).counts["judged"] == 0
+    assert store.projects.get(project.id).counts["judged"] == 0
 
 
 def test_delete_before_creation_keeps_the_answer_out(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(deleted_annotations=[1]))
-    store.apply(project.id, Batch(comparisons=[BASE]))
+    store.comparisons.apply(project.id, Batch(deleted_annotations=[1]))
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
     assert live(store, project) == {}
-    assert store.changes_since(project.id, 0) == []
+    assert store.comparisons.changes_since(project.id, 0) == []
 
 
 def test_delete_task_removes_its_answers_and_later_ones(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2, task_id=11)], tasks=[TASK]))
-    store.apply(project.id, Batch(deleted_tasks=[10]))
-    store.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=3)]))
+    store.comparisons.apply(
+        project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2, task_id=11)], tasks=[TASK])
+    )
+    store.comparisons.apply(project.id, Batch(deleted_tasks=[10]))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=3)]))
     assert set(live(store, project)) == {2}
-    assert store.get_tasks(project.id, [10])[10].deleted
+    assert store.tasks.get(project.id, [10])[10].deleted
 
 
 def test_pull_overrules_rows_that_did_not_change_since_it_began(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[replace(BASE, updated_at=999.0)]))
-    store.apply(project.id, Batch(deleted_annotations=[2]))
-    as_of = store.begin_pull(project.id)
-    store.apply(project.id, Batch(deleted_annotations=[3]))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, updated_at=999.0)]))
+    store.comparisons.apply(project.id, Batch(deleted_annotations=[2]))
+    as_of = store.projects.begin_pull(project.id)
+    store.comparisons.apply(project.id, Batch(deleted_annotations=[3]))
     found = [BASE, replace(BASE, annotation_id=2), replace(BASE, annotation_id=3)]
-    store.apply(project.id, Batch(comparisons=found, as_of=as_of))
+    store.comparisons.apply(project.id, Batch(comparisons=found, as_of=as_of))
     assert live(store, project) == {1: (1.0, "answer", 100.0), 2: (1.0, "answer", 100.0)}
 
 
 def test_delete_missing_spares_what_arrived_during_the_pull(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2)]))
-    as_of = store.begin_pull(project.id)
-    store.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=3)]))
-    applied = store.delete_missing(project.id, {1}, as_of=as_of)
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2)]))
+    as_of = store.projects.begin_pull(project.id)
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=3)]))
+    applied = store.comparisons.delete_missing(project.id, {1}, as_of=as_of)
     assert applied.deleted == 1
     assert set(live(store, project)) == {1, 3}
 
 
 def test_delete_missing_within_tasks_leaves_other_tasks_alone(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2, task_id=11)]))
-    store.delete_missing(project.id, set(), as_of=store.begin_pull(project.id), within_tasks={11})
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2, task_id=11)]))
+    store.comparisons.delete_missing(project.id, set(), as_of=store.projects.begin_pull(project.id), within_tasks={11})
     assert set(live(store, project)) == {1}
 
 
 def test_delete_missing_tasks_takes_their_answers_along(store: Store, project: Project) -> None:
     other = replace(TASK, task_id=11)
-    store.apply(project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2, task_id=11)], tasks=[TASK, other]))
-    store.delete_missing_tasks(project.id, [11], as_of=store.begin_pull(project.id))
+    store.comparisons.apply(
+        project.id, Batch(comparisons=[BASE, replace(BASE, annotation_id=2, task_id=11)], tasks=[TASK, other])
+    )
+    store.comparisons.delete_missing_tasks(project.id, [11], as_of=store.projects.begin_pull(project.id))
     assert set(live(store, project)) == {2}
-    assert [task.task_id for task in store.iter_tasks(project.id)] == [11]
+    assert [task.task_id for task in store.tasks.all(project.id)] == [11]
 
 
 def test_policy_change_adds_and_removes_answers_without_new_firsts(store: Store, project: Project) -> None:
     truth = replace(BASE, annotation_id=2, ground_truth=True)
     guess = replace(BASE, annotation_id=3, status="prediction", outcome=-1.0)
-    store.apply(project.id, Batch(comparisons=[BASE, truth, guess]))
-    assert store.load_answers(project.id).annotation_id == [1, 2]
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE, truth, guess]))
+    assert judged_answers(store, project.id).annotation_id == [1, 2]
     config = ProjectConfig.model_validate({"count_ground_truth": False, "count_predictions": True})
-    store.set_config(project.id, config)
-    assert store.load_answers(project.id).annotation_id == [1, 3]
-    assert store.get_project(project.id).counts["judged"] == 2
-    store.set_config(project.id, ProjectConfig.model_validate({}))
-    assert [c.is_first for c in store.changes_since(project.id, 0) if c.annotation_id == 2] == [True, False, False]
+    store.projects.set_config(project.id, config)
+    assert judged_answers(store, project.id).annotation_id == [1, 3]
+    assert store.projects.get(project.id).counts["judged"] == 2
+    store.projects.set_config(project.id, ProjectConfig.model_validate({}))
+    assert [c.is_first for c in store.comparisons.changes_since(project.id, 0) if c.annotation_id == 2] == [
+        True,
+        False,
+        False,
+    ]
     assert replayed(store, project) == judged(store, project)
 
 
 def test_changes_since_reads_in_batches_and_in_order(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=n) for n in range(1, 26)]))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=n) for n in range(1, 26)]))
     seen, seq = [], 0
-    while part := store.changes_since(project.id, seq, limit=10):
+    while part := store.comparisons.changes_since(project.id, seq, limit=10):
         seen += [change.annotation_id for change in part]
         seq = part[-1].seq
     assert seen == list(range(1, 26))
-    assert store.count_changes(project.id, 0) == 25
+    assert store.comparisons.count_since(project.id, 0) == 25
 
 
 @pytest.mark.slow
 def test_apply_ten_thousand_rows_in_one_batch_are_all_there(store: Store, project: Project) -> None:
     rows = [replace(BASE, annotation_id=n, annotator_id=str(n % 97)) for n in range(1, 10_001)]
-    assert store.apply(project.id, Batch(comparisons=rows)).inserted == 10_000
-    assert len(store.load_answers(project.id)) == 10_000
-    assert len(store.list_annotators(project.id)) == 97
+    assert store.comparisons.apply(project.id, Batch(comparisons=rows)).inserted == 10_000
+    assert len(judged_answers(store, project.id)) == 10_000
+    assert len(store.annotators.get(project.id)) == 97
 
 
 def test_names_and_labels_are_kept_per_project(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE], tasks=[replace(TASK, left_label="Answer A")]))
-    store.name_annotators(project.id, {"7": ("Ana", "ana@example.com"), "99": ("Nobody", None)})
-    assert store.list_annotators(project.id, ["7"])["7"].name == "Ana"
-    assert "99" not in store.list_annotators(project.id)
-    assert store.item_labels(project.id) == {"a": "Answer A", "b": "b"}
-    assert store.annotator_tasks(project.id, ["7", "8"]) == {"7": [10], "8": []}
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE], tasks=[replace(TASK, left_label="Answer A")]))
+    store.annotators.name(project.id, {"7": ("Ana", "ana@example.com"), "99": ("Nobody", None)})
+    assert store.annotators.get(project.id, ["7"])["7"].name == "Ana"
+    assert "99" not in store.annotators.get(project.id)
+    assert store.items.labels(project.id) == {"a": "Answer A", "b": "b"}
+    assert store.comparisons.tasks_of(project.id, ["7", "8"]) == {"7": [10], "8": []}
 
 
 # --- any order, duplicates, losses: the state of a fresh pull ---------------------------------------------------
@@ -244,28 +256,28 @@ def world(history: list[tuple[str, int, float]]) -> tuple[dict[int, Comparison],
 def deliver(store: Store, project: Project, event: Event) -> None:
     kind, value = event
     if kind == "put":
-        store.apply(project.id, Batch(comparisons=[value]))
+        store.comparisons.apply(project.id, Batch(comparisons=[value]))
     elif kind == "delete":
-        store.apply(project.id, Batch(deleted_annotations=[value]))
+        store.comparisons.apply(project.id, Batch(deleted_annotations=[value]))
     else:
-        store.apply(project.id, Batch(deleted_tasks=[value]))
+        store.comparisons.apply(project.id, Batch(deleted_tasks=[value]))
 
 
 def contents(store: Store, project: Project) -> dict[int, Comparison]:
     names = list(BASE.__dict__)
-    rows = store.comparison_rows(project.id)
+    rows = store.comparisons.rows(project.id)
     return {row["annotation_id"]: Comparison(**{name: row[name] for name in names}) for row in rows}
 
 
 def judged(store: Store, project: Project) -> Counter[tuple[Any, ...]]:
-    a = store.load_answers(project.id)
+    a = judged_answers(store, project.id)
     return Counter(zip(a.annotator, a.left, a.right, a.coin, a.outcome, strict=True))
 
 
 def replayed(store: Store, project: Project) -> Counter[tuple[Any, ...]]:
     """What statistics that only ever saw the changes would hold."""
     sums: Counter[tuple[Any, ...]] = Counter()
-    for c in store.changes_since(project.id, 0):
+    for c in store.comparisons.changes_since(project.id, 0):
         sums[(c.annotator_id, c.left_item, c.right_item, c.coin, c.outcome)] += c.weight
     assert min(sums.values(), default=0) >= 0
     return +sums
@@ -273,10 +285,10 @@ def replayed(store: Store, project: Project) -> Counter[tuple[Any, ...]]:
 
 def check_consistent(store: Store, project: Project) -> None:
     assert replayed(store, project) == judged(store, project)
-    changes = store.changes_since(project.id, 0)
+    changes = store.comparisons.changes_since(project.id, 0)
     firsts = Counter(change.annotation_id for change in changes if change.is_first)
     assert all(count == 1 for count in firsts.values())
-    assert store.get_project(project.id).counts.get("judged", 0) == len(store.load_answers(project.id))
+    assert store.projects.get(project.id).counts.get("judged", 0) == len(judged_answers(store, project.id))
 
 
 @pytest.mark.slow
@@ -311,14 +323,14 @@ def test_events_lost_and_healed_by_a_pull_end_in_the_state_of_a_fresh_pull(
     store, project = open_temporary(tmp_path_factory.mktemp("lost"))
     for event in kept[:split]:
         deliver(store, project, event)
-    as_of = store.begin_pull(project.id)
-    store.apply(project.id, Batch(comparisons=list(present.values()), as_of=as_of))
-    store.delete_missing(project.id, set(present), as_of=as_of)
+    as_of = store.projects.begin_pull(project.id)
+    store.comparisons.apply(project.id, Batch(comparisons=list(present.values()), as_of=as_of))
+    store.comparisons.delete_missing(project.id, set(present), as_of=as_of)
     for event in kept[split:]:
         deliver(store, project, event)
-    as_of = store.begin_pull(project.id)
-    store.apply(project.id, Batch(comparisons=list(present.values()), as_of=as_of))
-    store.delete_missing(project.id, set(present), as_of=as_of)
+    as_of = store.projects.begin_pull(project.id)
+    store.comparisons.apply(project.id, Batch(comparisons=list(present.values()), as_of=as_of))
+    store.comparisons.delete_missing(project.id, set(present), as_of=as_of)
     assert contents(store, project) == present
     check_consistent(store, project)
     store.close()
@@ -328,7 +340,7 @@ def open_temporary(folder: Path) -> tuple[Store, Project]:
     engine = open_engine(f"sqlite:///{folder / 'evenhand.db'}")
     migrate(engine)
     store = Store(engine)
-    return store, store.register_project("http://ls", ProjectRef(1, 5))
+    return store, store.projects.register("http://ls", ProjectRef(1, 5))
 
 
 def test_merge_seq_of_a_row_is_that_of_its_last_change() -> None:
@@ -340,7 +352,7 @@ def test_merge_seq_of_a_row_is_that_of_its_last_change() -> None:
 
 
 @pytest.mark.postgres
-def test_reading_many_rows_slowly_outlives_the_server_s_idle_limit(postgres_url):
+def test_reading_many_rows_slowly_outlives_the_server_s_idle_limit(postgres_url: str) -> None:
     """On a busy machine a part of a large project takes longer than PostgreSQL lets a transaction stand idle."""
     engine = open_engine(postgres_url)
     migrate(engine)
@@ -350,9 +362,9 @@ def test_reading_many_rows_slowly_outlives_the_server_s_idle_limit(postgres_url)
     engine.dispose()
     # The limit that the service itself asks for, a minute, would take its place.
     store = Store(create_engine(postgres_url, json_serializer=to_json))
-    project = store.register_project("", ProjectRef(1, 1))
-    store.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=k) for k in range(1, 4)]))
-    with store.judged_answers(project.id) as (_, parts):
+    project = store.projects.register("", ProjectRef(1, 1))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=k) for k in range(1, 4)]))
+    with store.comparisons.judged(project.id) as (_, parts):
         time.sleep(0.5)
         assert sum(len(part[0]) for part in parts) == 3
     store.close()

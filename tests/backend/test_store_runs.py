@@ -13,19 +13,20 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from backend.database import WRITE, migrate, open_engine
-from backend.domain import Batch, LiveEvidence, Project, ProjectRef, Publication, Review, RunResult
+from backend.domain import Batch, Project, ProjectRef, Publication, Review, RunResult, StoredEvidence, Trigger
 from backend.errors import ConflictError, LeaseLostError, NotFoundError, PayloadError, StoreBusyError, StoreError
-from backend.schema import metadata
 from backend.store import Store
+from backend.store.engine import WRITE, migrate, open_engine
 from backend.store.runs import MAX_ATTEMPTS
+from backend.store.schema import metadata
+from harness.judged import judged_answers
 from tests.backend.conftest import FakeClock
 from tests.backend.test_store_comparisons import BASE
 
 
 def annotator_row(name: str, **values: Any) -> dict[str, Any]:
     row = {"annotator": name, "comparisons": 40, "left": 30, "right": 9, "ties": 1, "bias": 0.5, "flagged": False}
-    return {**row, "verdict": "good", "p_value": float("nan"), **values}
+    return {**row, "finding": "no lean seen", "p_value": float("nan"), **values}
 
 
 def result(**values: Any) -> RunResult:
@@ -39,20 +40,20 @@ def result(**values: Any) -> RunResult:
         "summary": {"flagged": 1},
         "timings": {"detect": 0.5},
         "data_hash": "abc",
-        "annotators": [annotator_row("2", flagged=True, verdict="bad"), annotator_row("1")],
+        "annotators": [annotator_row("2", flagged=True, finding="always left"), annotator_row("1")],
         "items": [{"item": "a", "score": 0.5, "rank": 1.0}, {"item": "b", "score": -0.5, "rank": 2.0}],
         "order_changes": [{"above": "a", "below": "b", "raw_difference": -0.1, "difference": 1.0}],
         "path": {"times": [1.0, float("nan")]},
-        "flags": [{"annotator_id": "2", "verdict": "bad", "evidence": {"bias": 0.5}}],
+        "flags": [{"annotator_id": "2", "finding": "always left", "evidence": {"bias": 0.5}}],
     }
     return RunResult(**{**base, **values})
 
 
 def finish(store: Store, project: Project, **values: Any) -> int:
-    store.request_run(project.id, "manual")
-    claimed = store.claim_run("w", 30)
+    store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("w", 30)
     assert claimed is not None
-    return store.finish_run(claimed[0].id, claimed[1], result(**values)).id
+    return store.runs.finish(claimed[0].id, claimed[1], result(**values)).id
 
 
 def test_migrations_end_in_the_declared_schema(store: Store) -> None:
@@ -81,27 +82,27 @@ def test_migrations_several_processes_at_once_run_once(database_url: str) -> Non
 
 
 def test_run_requested_twice_while_waiting_is_one_run(store: Store, project: Project) -> None:
-    first = store.request_run(project.id, "manual", "ana")
-    assert store.request_run(project.id, "start_training").id == first.id
-    assert store.list_runs(project.id).total == 1
+    first = store.runs.request(project.id, Trigger.MANUAL, "ana")
+    assert store.runs.request(project.id, Trigger.TRAINING).id == first.id
+    assert store.runs.page(project.id).total == 1
 
 
 def test_run_of_unknown_project_is_refused(store: Store) -> None:
     with pytest.raises(NotFoundError, match="999"):
-        store.request_run(999, "manual")
+        store.runs.request(999, Trigger.MANUAL)
 
 
 def test_run_claimed_is_not_given_to_a_second_worker(store: Store, project: Project) -> None:
-    store.request_run(project.id, "manual")
-    assert store.claim_run("one", 30) is not None
-    store.request_run(project.id, "schedule")
-    assert store.claim_run("two", 30) is None
+    store.runs.request(project.id, Trigger.MANUAL)
+    assert store.runs.claim("one", 30) is not None
+    store.runs.request(project.id, Trigger.SCHEDULE)
+    assert store.runs.claim("two", 30) is None
 
 
 def test_run_claimed_by_many_threads_is_given_once(store: Store, project: Project) -> None:
-    store.request_run(project.id, "manual")
+    store.runs.request(project.id, Trigger.MANUAL)
     given: list[Any] = []
-    threads = [threading.Thread(target=lambda n=n: given.append(store.claim_run(f"w{n}", 30))) for n in range(4)]
+    threads = [threading.Thread(target=lambda n=n: given.append(store.runs.claim(f"w{n}", 30))) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -110,82 +111,94 @@ def test_run_claimed_by_many_threads_is_given_once(store: Store, project: Projec
 
 
 def test_run_of_a_dead_worker_is_taken_over_and_its_late_result_refused(store: Store, project: Project) -> None:
-    store.request_run(project.id, "manual")
-    claimed = store.claim_run("dead", 0.05)
+    store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("dead", 0.05)
     assert claimed is not None
     run, lease = claimed
     time.sleep(0.1)
-    taken = store.claim_run("alive", 30)
+    taken = store.runs.claim("alive", 30)
     assert taken is not None
     assert taken[0].id == run.id
     assert taken[1].token > lease.token
     with pytest.raises(LeaseLostError):
-        store.finish_run(run.id, lease, result())
+        store.runs.finish(run.id, lease, result())
     with pytest.raises(LeaseLostError):
-        store.progress_run(run.id, lease, 0.5)
-    assert store.finish_run(run.id, taken[1], result()).status == "done"
+        store.runs.progress(run.id, lease, 0.5)
+    assert store.runs.finish(run.id, taken[1], result()).status == "done"
 
 
 def test_run_whose_workers_always_die_fails_in_the_end(store: Store, project: Project) -> None:
-    run = store.request_run(project.id, "manual")
+    run = store.runs.request(project.id, Trigger.MANUAL)
     for _ in range(MAX_ATTEMPTS):
-        assert store.claim_run("dead", 0.0) is not None
-    assert store.claim_run("dead", 0.0) is None
-    failed = store.get_run(run.id)
+        assert store.runs.claim("dead", 0.0) is not None
+    assert store.runs.claim("dead", 0.0) is None
+    failed = store.runs.get(run.id)
     assert failed.status == "failed"
     assert "attempts" in (failed.error or "")
 
 
+def test_run_sign_of_life_after_the_end_leaves_the_lease_free(store: Store, project: Project) -> None:
+    store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("w", 30)
+    assert claimed is not None
+    run, lease = claimed
+    store.runs.finish(run.id, lease, result())
+    with pytest.raises(LeaseLostError):
+        store.runs.progress(run.id, lease, 0.9)
+    store.runs.request(project.id, Trigger.MANUAL)
+    assert store.runs.claim("another", 30) is not None
+
+
 def test_run_finished_is_stored_whole(store: Store, project: Project) -> None:
     run_id = finish(store, project)
-    run = store.get_run(run_id)
+    run = store.runs.get(run_id)
     assert (run.status, run.model_version, run.progress) == ("done", f"evenhand-{run_id}", 1.0)
     assert run.audit == {"construction": "flip", "figures": {"z": None}}
-    assert [row["annotator"] for row in store.all_annotators(run_id)] == ["2", "1"]
-    assert store.all_annotators(run_id)[0]["p_value"] is None
-    assert [row["item"] for row in store.all_items(run_id)] == ["a", "b"]
-    assert store.order_changes(run_id)[0]["above"] == "a"
-    assert store.run_path(run_id) == {"times": [1.0, None]}
-    assert store.item_scores(run_id, ["a", "zzz"]) == {"a": 0.5}
-    assert [flag["annotator_id"] for flag in store.list_flags(project.id)] == ["2"]
-    latest = store.latest_run(project.id)
+    assert [row["annotator"] for row in store.findings.all(run_id)] == ["2", "1"]
+    assert store.findings.all(run_id)[0]["p_value"] is None
+    assert [row["item"] for row in store.rankings.all(run_id)] == ["a", "b"]
+    assert store.rankings.order_changes(run_id)[0]["above"] == "a"
+    assert store.runs.path(run_id) == {"times": [1.0, None]}
+    assert store.rankings.scores(run_id, ["a", "zzz"]) == {"a": 0.5}
+    assert [flag["annotator_id"] for flag in store.flags.all(project.id)] == ["2"]
+    latest = store.runs.latest(project.id)
     assert latest is not None
     assert latest.id == run_id
-    assert store.claim_run("w", 30) is None
+    assert store.runs.claim("w", 30) is None
 
 
 def test_flags_that_stay_keep_the_time_they_were_raised(store: Store, project: Project, clock: FakeClock) -> None:
     finish(store, project)
     raised = clock.now
     clock.now += 100
-    flag = {"annotator_id": "2", "verdict": "bad", "evidence": {}}
+    flag = {"annotator_id": "2", "finding": "always left", "evidence": {}}
     finish(store, project, flags=[flag, {**flag, "annotator_id": "3"}])
-    assert {row["annotator_id"]: row["since"] for row in store.list_flags(project.id)} == {"2": raised, "3": clock.now}
+    assert {row["annotator_id"]: row["since"] for row in store.flags.all(project.id)} == {"2": raised, "3": clock.now}
     finish(store, project, flags=None)
-    assert len(store.list_flags(project.id)) == 2
+    assert len(store.flags.all(project.id)) == 2
     finish(store, project, flags=[])
-    assert store.list_flags(project.id) == []
+    assert store.flags.all(project.id) == []
 
 
 def test_run_failed_or_dropped_frees_the_project(store: Store, project: Project) -> None:
-    store.request_run(project.id, "manual")
-    claimed = store.claim_run("w", 30)
+    store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("w", 30)
     assert claimed is not None
-    store.fail_run(claimed[0].id, claimed[1], "no answers")
-    assert store.get_run(claimed[0].id).error == "no answers"
-    store.request_run(project.id, "manual")
-    claimed = store.claim_run("v", 30)
+    store.runs.fail(claimed[0].id, claimed[1], "no answers")
+    assert store.runs.get(claimed[0].id).error == "no answers"
+    store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("v", 30)
     assert claimed is not None
-    store.drop_run(claimed[0].id, claimed[1])
+    store.runs.drop(claimed[0].id, claimed[1])
     with pytest.raises(NotFoundError):
-        store.get_run(claimed[0].id)
+        store.runs.get(claimed[0].id)
 
 
 def test_queue_age_counts_from_the_oldest_waiting_run(store: Store, project: Project, clock: FakeClock) -> None:
-    assert store.queue_age() == 0.0
-    store.request_run(project.id, "manual")
+    assert store.runs.queue_age() == 0.0
+    store.runs.request(project.id, Trigger.MANUAL)
     clock.now += 12
-    assert store.queue_age() == 12.0
+    assert store.runs.queue_age() == 12.0
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -197,7 +210,7 @@ def test_annotators_paged_by_cursor_are_each_seen_once_nulls_last(
     seen: list[Any] = []
     cursor = None
     while True:
-        page = store.page_annotators(run_id, sort="bias", descending=descending, limit=5, cursor=cursor)
+        page = store.findings.page(run_id, sort="bias", descending=descending, limit=5, cursor=cursor)
         assert page.total == 23
         seen += page.rows
         cursor = page.cursor
@@ -211,38 +224,38 @@ def test_annotators_paged_by_cursor_are_each_seen_once_nulls_last(
 
 
 def test_annotators_filtered_and_searched_by_the_database(store: Store, project: Project) -> None:
-    store.apply(project.id, Batch(comparisons=[BASE]))
-    store.name_annotators(project.id, {"7": ("Ana 100%", "ana@example.com")})
+    store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
+    store.annotators.name(project.id, {"7": ("Ana 100%", "ana@example.com")})
     run_id = finish(store, project, annotators=[annotator_row("7", flagged=True), annotator_row("8")])
-    assert [row["annotator"] for row in store.page_annotators(run_id, flagged=True).rows] == ["7"]
-    first = store.page_annotators(run_id, sort="flagged", descending=True, limit=1)
-    second = store.page_annotators(run_id, sort="flagged", descending=True, limit=1, cursor=first.cursor)
+    assert [row["annotator"] for row in store.findings.page(run_id, flagged=True).rows] == ["7"]
+    first = store.findings.page(run_id, sort="flagged", descending=True, limit=1)
+    second = store.findings.page(run_id, sort="flagged", descending=True, limit=1, cursor=first.cursor)
     assert [row["annotator"] for row in (*first.rows, *second.rows)] == ["7", "8"]
-    assert [row["name"] for row in store.page_annotators(run_id, search="0%").rows] == ["Ana 100%"]
-    assert store.page_annotators(run_id, search="%").total == 1
-    assert store.page_annotators(run_id, offset=1, sort="annotator").rows[0]["annotator"] == "8"
+    assert [row["name"] for row in store.findings.page(run_id, search="0%").rows] == ["Ana 100%"]
+    assert store.findings.page(run_id, search="%").total == 1
+    assert store.findings.page(run_id, offset=1, sort="annotator").rows[0]["annotator"] == "8"
 
 
 @pytest.mark.parametrize("cursor", ["xx", "W10", "bm9uZQ", "eyJhIjoxfQ", "\u00e9"])
 def test_annotators_with_a_foreign_cursor_are_refused(store: Store, project: Project, cursor: str) -> None:
     run_id = finish(store, project)
     with pytest.raises(PayloadError, match="cursor"):
-        store.page_annotators(run_id, cursor=cursor)
+        store.findings.page(run_id, cursor=cursor)
 
 
 def test_annotators_sorted_by_an_unknown_column_are_refused(store: Store, project: Project) -> None:
     with pytest.raises(PayloadError, match="position"):
-        store.page_annotators(finish(store, project), sort="bias; DROP TABLE runs")
+        store.findings.page(finish(store, project), sort="bias; DROP TABLE runs")
 
 
 @pytest.mark.slow
 def test_annotators_page_of_ten_thousand_comes_in_milliseconds(store: Store, project: Project) -> None:
     run_id = finish(store, project, annotators=[annotator_row(f"{n:05d}", bias=n / 1e4) for n in range(10_000)])
-    store.page_annotators(run_id, sort="bias", limit=50)
+    store.findings.page(run_id, sort="bias", limit=50)
     spent = []
     for _ in range(5):
         started = time.perf_counter()
-        page = store.page_annotators(run_id, sort="bias", descending=True, limit=50)
+        page = store.findings.page(run_id, sort="bias", descending=True, limit=50)
         spent.append(time.perf_counter() - started)
     assert page.rows[0]["annotator"] == "09999"
     # The promise is 50 ms; the best of five leaves room for a busy machine.
@@ -250,139 +263,140 @@ def test_annotators_page_of_ten_thousand_comes_in_milliseconds(store: Store, pro
 
 
 def test_lease_is_exclusive_renewable_and_its_token_grows(store: Store) -> None:
-    lease = store.acquire_lease("pull:1", "one", 30)
+    lease = store.leases.acquire("pull:1", "one", 30)
     assert lease is not None
-    assert store.acquire_lease("pull:1", "two", 30) is None
-    assert store.renew_lease(lease, 60).expires_at > lease.expires_at
-    store.release_lease(lease)
-    other = store.acquire_lease("pull:1", "two", 30)
+    assert store.leases.acquire("pull:1", "two", 30) is None
+    assert store.leases.renew(lease, 60).expires_at > lease.expires_at
+    store.leases.release(lease)
+    other = store.leases.acquire("pull:1", "two", 30)
     assert other is not None
     assert other.token > lease.token
     with pytest.raises(LeaseLostError):
-        store.renew_lease(lease, 30)
+        store.leases.renew(lease, 30)
 
 
 def test_lease_follows_the_database_clock_not_ours(store: Store, clock: FakeClock) -> None:
-    assert store.acquire_lease("x", "one", 30) is not None
+    assert store.leases.acquire("x", "one", 30) is not None
     clock.now += 1e6
-    assert store.acquire_lease("x", "two", 30) is None
+    assert store.leases.acquire("x", "two", 30) is None
 
 
 def test_live_evidence_advances_with_its_sequence_number_only(store: Store, project: Project) -> None:
-    row = LiveEvidence("7", {"grid": [0.1]}, 0.5, 0.6, 3, None)
-    store.put_live(project.id, [row], from_seq=0, to_seq=9, curve=[("7", 9, 1.0, 0.5)])
-    assert store.get_live(project.id) == (9, {"7": row})
+    row = StoredEvidence("7", {"grid": [0.1]}, 0.5, 0.6, 3, None)
+    store.live.put(project.id, [row], from_seq=0, to_seq=9, curve=[("7", 9, 1.0, 0.5)])
+    assert store.live.get(project.id) == (9, {"7": row})
     with pytest.raises(ConflictError):
-        store.put_live(project.id, [LiveEvidence("7", {}, 9.0, 9.0, 9, None)], from_seq=0, to_seq=12)
-    assert store.get_live(project.id, ["7"]) == (9, {"7": row})
-    assert store.get_curve(project.id, "7") == [(9, 1.0, 0.5)]
+        store.live.put(project.id, [StoredEvidence("7", {}, 9.0, 9.0, 9, None)], from_seq=0, to_seq=12)
+    assert store.live.get(project.id, ["7"]) == (9, {"7": row})
+    assert store.live.curve(project.id, "7") == [(9, 1.0, 0.5)]
 
 
-def test_decisions_form_a_chain_and_the_last_decided_counts(store: Store, project: Project) -> None:
-    store.add_decision(project.id, "7", "confirm", author="ana", comment="seen", decided_at=200.0)
+def test_decisions_form_a_chain_and_the_last_to_arrive_counts(store: Store, project: Project) -> None:
+    store.decisions.add(project.id, "7", "confirm", author="ana", comment="seen", decided_at=200.0)
     review = Review(project.id, "7", "dismiss", "", "Label Studio user 3", "label-studio:5:1:100.0", 100.0)
-    first = store.add_review(review)
-    assert store.add_review(review) == first
-    assert store.list_decisions(project.id).total == 2
-    assert store.current_decisions(project.id)["7"].decision == "confirm"
-    assert store.verify_decisions(project.id).intact
+    first, is_new = store.decisions.add_review(review)
+    assert is_new
+    assert store.decisions.add_review(review) == (first, False)
+    assert store.decisions.page(project.id).total == 2
+    assert store.decisions.current(project.id)["7"].decision == "dismiss"  # whatever time others claim
+    assert store.decisions.verify(project.id).intact
 
 
 @pytest.mark.parametrize("statement", ["UPDATE decisions SET comment = 'x'", "DELETE FROM decisions"])
 def test_decisions_cannot_be_rewritten(store: Store, project: Project, statement: str) -> None:
-    store.add_decision(project.id, "7", "confirm", author="ana")
+    store.decisions.add(project.id, "7", "confirm", author="ana")
     with pytest.raises(DBAPIError, match="append-only"), store.engine.begin() as connection:
         connection.execute(text(statement))
 
 
 def test_decisions_changed_behind_the_trigger_are_found(sqlite_store: Store) -> None:
-    project = sqlite_store.register_project("http://ls", ProjectRef(1, 1))
+    project = sqlite_store.projects.register("http://ls", ProjectRef(1, 1))
     for name in ("a", "b", "c"):
-        sqlite_store.add_decision(project.id, name, "confirm", author="ana")
+        sqlite_store.decisions.add(project.id, name, "confirm", author="ana")
     with sqlite_store.engine.begin() as connection:
         connection.execute(text("DROP TRIGGER decisions_refuse_update"))
         connection.execute(text("UPDATE decisions SET decision = 'dismiss' WHERE number = 2"))
-    check = sqlite_store.verify_decisions(project.id)
+    check = sqlite_store.decisions.verify(project.id)
     assert (check.intact, check.broken_at) == (False, 2)
 
 
 def test_decisions_added_by_many_threads_do_not_fork_the_chain(store: Store, project: Project) -> None:
     def add(name: str) -> None:
-        store.add_decision(project.id, name, "watch", author=name)
+        store.decisions.add(project.id, name, "watch", author=name)
 
     threads = [threading.Thread(target=add, args=(str(n),)) for n in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.verify_decisions(project.id).intact
-    assert store.list_decisions(project.id).total == 6
+    assert store.decisions.verify(project.id).intact
+    assert store.decisions.page(project.id).total == 6
 
 
 def test_projects_of_a_reinstalled_label_studio_do_not_mix(store: Store) -> None:
-    old = store.register_project("http://ls", ProjectRef(1, 100))
-    new = store.register_project("http://ls", ProjectRef(1, 200))
+    old = store.projects.register("http://ls", ProjectRef(1, 100))
+    new = store.projects.register("http://ls", ProjectRef(1, 200))
     assert old.id != new.id
-    assert store.register_project("http://ls", ProjectRef(1, 100)).id == old.id
-    found = store.find_project("http://ls", ProjectRef(1, None))
+    assert store.projects.register("http://ls", ProjectRef(1, 100)).id == old.id
+    found = store.projects.find("http://ls", ProjectRef(1, None))
     assert found is not None
     assert found.id == new.id
-    assert store.find_project("http://other", ProjectRef(1, 100)) is None
+    assert store.projects.find("http://other", ProjectRef(1, 100)) is None
 
 
 def test_project_heard_of_in_an_event_is_adopted_by_setup(store: Store) -> None:
-    first = store.register_project("", ProjectRef(1, 100))
-    assert store.register_project("http://ls", ProjectRef(1, 100)).id == first.id
-    assert store.get_project(first.id).ls_url == "http://ls"
+    first = store.projects.register("", ProjectRef(1, 100))
+    assert store.projects.register("http://ls", ProjectRef(1, 100)).id == first.id
+    assert store.projects.get(first.id).ls_url == "http://ls"
 
 
 def test_project_description_older_than_the_known_one_is_ignored(store: Store, project: Project) -> None:
-    store.describe_project(project.id, title="new", ls_updated_at=200.0)
-    assert store.describe_project(project.id, title="old", ls_updated_at=100.0).title == "new"
+    store.projects.describe(project.id, title="new", ls_updated_at=200.0)
+    assert store.projects.describe(project.id, title="old", ls_updated_at=100.0).title == "new"
 
 
 def test_problem_raised_again_is_counted_and_can_be_resolved(store: Store, project: Project) -> None:
     for project_id in (None, project.id, project.id):
-        store.raise_problem(project_id, "token", "expired", "make a new one")
-    assert [problem.count for problem in store.list_problems(project.id)] == [2]
-    assert store.resolve_problem(project.id, "token")
-    assert not store.resolve_problem(project.id, "token")
-    assert [problem.project_id for problem in store.list_problems()] == [None]
+        store.problems.open(project_id, "token", "expired", "make a new one")
+    assert [problem.count for problem in store.problems.find(project.id)] == [2]
+    assert store.problems.resolve(project.id, "token")
+    assert not store.problems.resolve(project.id, "token")
+    assert [problem.project_id for problem in store.problems.find()] == [None]
 
 
 def test_publications_and_notifications_are_remembered_once(store: Store, project: Project, clock: FakeClock) -> None:
     sent = Publication(project.id, "tab", "review", "hash", "12", "done", 1, None, None, clock.now)
-    store.put_publication(sent)
-    assert store.get_publications(project.id) == {("tab", "review"): sent}
-    assert store.publication_states() == {"done": 1}
-    store.delete_publication(project.id, "tab", "review")
-    assert store.get_publications(project.id) == {}
-    assert store.add_notification("flag:7", {"text": "x"}, project_id=project.id)
-    assert not store.add_notification("flag:7", {"text": "x"}, project_id=project.id)
-    store.settle_notification("flag:7", error="500", next_try_at=clock.now + 60)
-    assert store.due_notifications() == []
+    store.publications.put(sent)
+    assert store.publications.get(project.id) == {("tab", "review"): sent}
+    assert store.publications.states() == {"done": 1}
+    store.publications.delete(project.id, "tab", "review")
+    assert store.publications.get(project.id) == {}
+    assert store.notifications.add("flag:7", {"text": "x"}, project_id=project.id)
+    assert not store.notifications.add("flag:7", {"text": "x"}, project_id=project.id)
+    store.notifications.settle("flag:7", error="500", next_try_at=clock.now + 60)
+    assert store.notifications.due() == []
     clock.now += 61
-    assert [row["key"] for row in store.due_notifications()] == ["flag:7"]
-    store.settle_notification("flag:7")
-    assert store.due_notifications() == []
+    assert [row["key"] for row in store.notifications.due()] == ["flag:7"]
+    store.notifications.settle("flag:7")
+    assert store.notifications.due() == []
 
 
 def test_login_failures_delay_grows_and_success_forgets(store: Store, clock: FakeClock) -> None:
     for _ in range(5):
-        store.record_login("k", succeeded=False)
-    assert store.login_delay("k") == 0.0
-    store.record_login("k", succeeded=False)
-    store.record_login("k", succeeded=False)
-    assert store.login_delay("k") == 2.0
+        store.logins.record("k", succeeded=False)
+    assert store.logins.delay("k") == 0.0
+    store.logins.record("k", succeeded=False)
+    store.logins.record("k", succeeded=False)
+    assert store.logins.delay("k") == 2.0
     clock.now += 3
-    store.record_login("k", succeeded=True)
-    store.record_login("k", succeeded=False)
-    assert store.login_delay("k") == 0.0
+    store.logins.record("k", succeeded=True)
+    store.logins.record("k", succeeded=False)
+    assert store.logins.delay("k") == 0.0
 
 
 def test_shared_secret_is_made_once(store: Store) -> None:
-    assert store.shared_secret("session") == store.shared_secret("session")
-    assert store.shared_secret("session") != store.shared_secret("other")
+    assert store.secrets.get("session") == store.secrets.get("session")
+    assert store.secrets.get("session") != store.secrets.get("other")
 
 
 @pytest.mark.slow
@@ -393,7 +407,7 @@ def test_store_locked_by_another_process_says_busy(tmp_path: Path) -> None:
     with other.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
         busy = Store(engine)
         with pytest.raises(StoreBusyError, match="locked"):
-            busy.count_event("x", "y")
+            busy.events.count("x", "y")
     engine.dispose()
     other.dispose()
 
@@ -401,13 +415,13 @@ def test_store_locked_by_another_process_says_busy(tmp_path: Path) -> None:
 def test_store_whose_server_is_gone_says_unavailable() -> None:
     engine = open_engine("postgresql+psycopg://nobody@127.0.0.1:9/none")
     with pytest.raises(StoreError, match="DATABASE_URL"):
-        Store(engine).list_projects()
+        Store(engine).projects.all()
     engine.dispose()
 
 
 def test_store_full_disk_says_unavailable_and_keeps_what_was_there(sqlite_store: Store) -> None:
-    project = sqlite_store.register_project("http://ls", ProjectRef(1, 1))
-    sqlite_store.apply(project.id, Batch(comparisons=[BASE]))
+    project = sqlite_store.projects.register("http://ls", ProjectRef(1, 1))
+    sqlite_store.comparisons.apply(project.id, Batch(comparisons=[BASE]))
     with sqlite_store.engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
     sqlite_store.engine.dispose()
@@ -421,5 +435,5 @@ def test_store_full_disk_says_unavailable_and_keeps_what_was_there(sqlite_store:
     sqlite_store.engine.dispose()
     rows = [BASE.__class__(**{**BASE.__dict__, "annotation_id": n}) for n in range(2, 3000)]
     with pytest.raises(StoreError, match="disk"):
-        sqlite_store.apply(project.id, Batch(comparisons=rows))
-    assert len(sqlite_store.load_answers(project.id)) == 1
+        sqlite_store.comparisons.apply(project.id, Batch(comparisons=rows))
+    assert len(judged_answers(sqlite_store, project.id)) == 1

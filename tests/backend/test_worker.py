@@ -1,23 +1,32 @@
 """Runs from stored answers: statistics, live evidence, the queue, failures, takeover."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from backend.analyse import analyse, data_hash, evidence_in_time
-from backend.config import ProjectConfig
-from backend.domain import Batch, Comparison, Task
+from backend.domain import Batch, Comparison, Project, Run, Task, Trigger
 from backend.errors import ConflictError
-from backend.live_evidence import LiveDesk
-from backend.statistics_cache import StatisticsCache, rebuild
-from backend.worker import Runs
+from backend.projects.config import ProjectConfig
+from backend.runs.live import LiveDesk
+from backend.runs.run import analyse, data_hash, evidence_in_time
+from backend.runs.statistics import StatisticsCache
+from backend.runs.worker import Runs
+from backend.store import Store
 from fdr_core import Comparisons, detect
 from fdr_core.simulate import small_team
+from fdr_core.spending import Spending
+from harness.judged import judged_answers
+from tests.backend.conftest import FakeClock
+from tests.backend.test_store_runs import finish
 
 
-def crowd_rows(n_annotators=14, n_biased=2, n_answers=60, seed=3, start=1_700_000_000.0):
+def crowd_rows(
+    n_annotators: int = 14, n_biased: int = 2, n_answers: int = 60, seed: int = 3, start: float = 1_700_000_000.0
+) -> tuple[Any, ...]:
     """Answers of a simulated team as stored comparisons, each under a task of its own."""
     simulated = small_team(n_annotators, n_biased, n_answers, rng=np.random.default_rng(seed), bias=0.8)
     c = simulated.comparisons
@@ -45,57 +54,61 @@ def crowd_rows(n_annotators=14, n_biased=2, n_answers=60, seed=3, start=1_700_00
     return rows, biased
 
 
-def quiet(share, note):
+def quiet(share: float, note: str) -> None:
     """Take progress and say nothing."""
 
 
-def test_catch_up_after_edits_and_deletions_equals_a_rebuild(store, project):
+def test_catch_up_after_edits_and_deletions_equals_a_rebuild(store: Store, project: Project) -> None:
     rows, _ = crowd_rows()
     cache = StatisticsCache(store)
-    store.apply(project.id, Batch(comparisons=rows[:300]))
-    cache.catch_up(store.get_project(project.id))
+    store.comparisons.apply(project.id, Batch(comparisons=rows[:300]))
+    cache.catch_up(store.projects.get(project.id))
     edited = [replace(row, outcome=-row.outcome, updated_at=row.updated_at + 9) for row in rows[:40]]
-    store.apply(project.id, Batch(comparisons=[*edited, *rows[300:]]))
-    store.apply(project.id, Batch(deleted_annotations=[row.annotation_id for row in rows[50:90]]))
-    current = cache.catch_up(store.get_project(project.id))
-    fresh = rebuild(store.load_answers(project.id), "task")
-    assert current.seq == store.get_project(project.id).seq
+    store.comparisons.apply(project.id, Batch(comparisons=[*edited, *rows[300:]]))
+    store.comparisons.apply(project.id, Batch(deleted_annotations=[row.annotation_id for row in rows[50:90]]))
+    current = cache.catch_up(store.projects.get(project.id))
+    fresh = judged_answers(store, project.id).statistics("task")
+    assert current.seq == store.projects.get(project.id).seq
     assert current.statistics == fresh
     assert len(fresh) == len(rows) - 40
     assert data_hash(current.statistics) == data_hash(fresh)
     assert np.allclose(np.sort(current.statistics.sums.Ay), np.sort(fresh.sums.Ay))
 
 
-def test_run_finds_the_biased_and_stores_everything(store, project):
+def test_run_finds_the_biased_and_stores_everything(store: Store, project: Project) -> None:
     rows, biased = crowd_rows()
-    store.apply(project.id, Batch(comparisons=rows))
-    run = store.request_run(project.id, "manual", "tester")
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    run = store.runs.request(project.id, Trigger.MANUAL, "tester")
     assert Runs(store, "me").once()
-    done = store.get_run(run.id)
+    done = store.runs.get(run.id)
     assert done.status == "done", done.error
-    table = store.all_annotators(run.id)
+    table = store.findings.all(run.id)
     flagged = {row["annotator"] for row in table if row["flagged"]}
     assert biased <= flagged
     assert len(flagged) <= len(biased) + 1
-    assert {row["annotator_id"] for row in store.list_flags(project.id)} == {
+    assert {row["annotator_id"] for row in store.flags.all(project.id)} == {
         row["annotator"] for row in table if row["persistent"]
     }
     assert biased <= {row["annotator"] for row in table if row["persistent"]}
+    assert done.audit is not None
+    assert done.summary is not None
     assert done.audit["construction"] == "flip"
     assert done.summary["data"]["answers"] == len(rows)
-    assert done.seq == store.get_project(project.id).seq
-    assert len(done.data_hash) == 64
+    assert done.seq == store.projects.get(project.id).seq
+    assert len(done.data_hash or "") == 64
     first = table[0]
     assert first["longest_run"] > 1
     assert first["median_lead_time"] == pytest.approx(4.0, abs=1.1)
-    assert len(store.all_items(run.id)) == 20
-    assert store.run_path(run.id)["times"]
+    assert len(store.rankings.all(run.id)) == 20
+    path = store.runs.path(run.id)
+    assert path is not None
+    assert path["times"]
 
 
-def test_run_from_statistics_equals_detect_on_the_exported_answers(store, project):
+def test_run_from_statistics_equals_detect_on_the_exported_answers(store: Store, project: Project) -> None:
     rows, _ = crowd_rows()
-    store.apply(project.id, Batch(comparisons=rows))
-    run = store.request_run(project.id, "manual")
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    run = store.runs.request(project.id, Trigger.MANUAL)
     Runs(store, "me").once()
     exported = Comparisons.from_arrays(
         [row.annotator_id for row in rows],
@@ -105,112 +118,202 @@ def test_run_from_statistics_equals_detect_on_the_exported_answers(store, projec
         task=[f"task {row.task_id}" for row in rows],
     )
     again = detect(exported)
-    stored = store.all_annotators(run.id)
+    stored = store.findings.all(run.id)
     assert [row["annotator"] for row in stored if row["flagged"]] == again.flagged
-    assert {row["annotator"]: row["draw_share"] for row in stored} == dict(
-        zip(again.annotators["annotator"], again.annotators["draw_share"], strict=True)
-    )
+    for column in ("lbi_share", "p_value", "q_value", "finding", "exact_list", "lbi_list", "difference"):
+        assert {row["annotator"]: row[column] for row in stored} == dict(
+            zip(again.annotators["annotator"], again.annotators[column], strict=True)
+        ), column
+    assert (store.runs.get(run.id).summary or {})["decided_by"] == "exact"
 
 
-def test_scheduled_run_without_news_is_dropped_and_a_manual_one_is_not(store, project):
+def test_scheduled_run_without_news_is_dropped_and_one_that_people_ask_for_is_not(
+    store: Store, project: Project
+) -> None:
     rows, _ = crowd_rows(n_answers=20)
-    store.apply(project.id, Batch(comparisons=rows))
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
     runs = Runs(store, "me")
-    store.request_run(project.id, "manual")
+    store.runs.request(project.id, Trigger.MANUAL)
     runs.once()
-    store.request_run(project.id, "START_TRAINING")
+    store.runs.request(project.id, Trigger.SCHEDULE)
     runs.once()
-    assert store.list_runs(project.id).total == 1
-    store.request_run(project.id, "manual")
-    runs.once()
-    assert store.list_runs(project.id).total == 2
+    assert store.runs.page(project.id).total == 1
+    for number, trigger in enumerate((Trigger.MANUAL, Trigger.TRAINING), start=2):
+        store.runs.request(project.id, trigger)
+        runs.once()
+        assert store.runs.page(project.id).total == number
 
 
-def test_watch_requests_a_run_when_enough_answers_came(store, project, clock):
-    rows, _ = crowd_rows(n_answers=20)
-    store.set_config(project.id, ProjectConfig(every_answers=100))
-    store.apply(project.id, Batch(comparisons=rows))
+def test_watch_requests_a_run_when_enough_answers_came(store: Store, project: Project, clock: FakeClock) -> None:
+    rows, _ = crowd_rows(n_biased=0, n_answers=20)
+    store.projects.set_config(project.id, ProjectConfig.model_validate({"every_answers": 100}))
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
     clock.now += 10
     runs = Runs(store, "me")
     assert runs.once()
-    newest = store.latest_run(project.id)
+    newest = store.runs.latest(project.id)
+    assert newest is not None
     assert newest.trigger == "schedule"
     clock.now += 3600 * 24
     labelled = Task(1, "a", "b", None, None, None, None, True, clock.now)
-    store.apply(project.id, Batch(tasks=[labelled]))  # moves the sequence number, not what is judged
+    store.comparisons.apply(project.id, Batch(tasks=[labelled]))  # moves the sequence number, not what is judged
     assert not runs.once()
-    assert store.list_runs(project.id).total == 1
+    assert store.runs.page(project.id).total == 1
 
 
-def test_run_that_cannot_be_judged_as_asked_fails_with_the_reason_and_a_problem(store, project):
+def test_run_that_cannot_be_judged_as_asked_fails_with_the_reason_and_a_problem(store: Store, project: Project) -> None:
     rows, _ = crowd_rows(n_annotators=6, n_answers=4)
-    store.set_config(project.id, ProjectConfig(method="paper"))
-    store.apply(project.id, Batch(comparisons=rows))
-    run = store.request_run(project.id, "manual")
+    store.projects.set_config(project.id, ProjectConfig.model_validate({"method": "paper"}))
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    run = store.runs.request(project.id, Trigger.MANUAL)
     Runs(store, "me").once()
-    failed = store.get_run(run.id)
+    failed = store.runs.get(run.id)
     assert failed.status == "failed"
-    assert "more answers" in failed.error
-    assert store.list_problems(project.id)[0].code == "run_failed"
+    assert "more answers" in (failed.error or "")
+    assert store.problems.find(project.id)[0].code == "run_failed"
 
 
-def test_run_of_an_empty_project_says_so(store, project):
-    run = store.request_run(project.id, "manual")
+def test_run_of_an_empty_project_says_so(store: Store, project: Project) -> None:
+    run = store.runs.request(project.id, Trigger.MANUAL)
     Runs(store, "me").once()
-    done = store.get_run(run.id)
+    done = store.runs.get(run.id)
     assert done.status == "done"
+    assert done.audit is not None
     assert done.audit["reasons"] == ["There are no answers to judge yet."]
 
 
-def test_run_left_by_a_dead_worker_is_taken_over(store, project, monkeypatch):
+def test_run_left_by_a_dead_worker_is_taken_over(
+    store: Store, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, _ = crowd_rows(n_answers=20)
-    store.apply(project.id, Batch(comparisons=rows))
-    run = store.request_run(project.id, "manual")
-    claimed = store.claim_run("dead", 0.05)
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    run = store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("dead", 0.05)
     assert claimed is not None
     threading.Event().wait(0.2)
     assert Runs(store, "me").once()
-    assert store.get_run(run.id).status == "done"
+    assert store.runs.get(run.id).status == "done"
 
 
-def test_live_evidence_counts_first_submissions_once_whatever_is_edited_or_deleted(store, project, clock):
+def test_live_evidence_counts_first_submissions_once_whatever_is_edited_or_deleted(
+    store: Store, project: Project, clock: FakeClock
+) -> None:
     rows, biased = crowd_rows()
     desk = LiveDesk(store)
-    store.apply(project.id, Batch(comparisons=rows))
-    warned = desk.advance(store.get_project(project.id), clock())
+    finish(store, project, audit={"how": "own coins"}, flags=[])
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    warned = desk.advance(store.projects.get(project.id), clock())
     assert biased <= set(warned)
-    _, before = store.get_live(project.id)
-    store.apply(
+    _, before = store.live.get(project.id)
+    store.comparisons.apply(
         project.id, Batch(comparisons=[replace(r, outcome=-r.outcome, updated_at=r.updated_at + 1e6) for r in rows])
     )
-    store.apply(project.id, Batch(deleted_annotations=[row.annotation_id for row in rows[:100]]))
-    assert desk.advance(store.get_project(project.id), clock()) == []
-    _, after = store.get_live(project.id)
+    store.comparisons.apply(project.id, Batch(deleted_annotations=[row.annotation_id for row in rows[:100]]))
+    assert desk.advance(store.projects.get(project.id), clock()) == []
+    _, after = store.live.get(project.id)
     assert {k: v.log_e for k, v in after.items()} == {k: v.log_e for k, v in before.items()}
-    assert store.get_project(project.id).live_seq == store.get_project(project.id).seq
+    assert store.projects.get(project.id).live_seq == store.projects.get(project.id).seq
     again = LiveDesk(store)  # a restart
-    assert again.advance(store.get_project(project.id), clock()) == []
+    assert again.advance(store.projects.get(project.id), clock()) == []
 
 
-def test_live_evidence_of_a_second_answer_under_the_same_coin_is_no_news(store, project, clock):
+@pytest.mark.parametrize("audit", [None, {"how": "none"}, {"how": "sides fixed"}, {}])
+def test_early_warnings_need_an_audit_that_trusts_the_sides(
+    store: Store, project: Project, clock: FakeClock, audit: dict[str, str] | None
+) -> None:
+    rows, biased = crowd_rows()
+    if audit is not None:
+        finish(store, project, audit=audit, flags=[])
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    assert LiveDesk(store).advance(store.projects.get(project.id), clock()) == []
+    _, evidence = store.live.get(project.id)
+    assert biased <= set(evidence)
+    assert all(row.warned_at is None for row in evidence.values())
+
+
+def one_order(rows: Sequence[Comparison]) -> list[Comparison]:
+    """The same answers on pairs of their own, the chosen item always on one side: nobody can be judged."""
+    return [replace(r, left_item=f"a{r.task_id}", right_item=f"b{r.task_id}", coin=None) for r in rows]
+
+
+def test_warning_asks_for_a_run_and_the_first_audit_gives_what_waited(store: Store, project: Project) -> None:
+    rows, biased = crowd_rows()
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    runs = Runs(store, "me")
+    assert runs.once()
+    run = store.runs.latest(project.id)
+    assert run is not None
+    assert run.trigger == Trigger.WARNING
+    assert biased <= set(store.live.warned(project.id))
+    assert {row["annotator"] for row in store.findings.all(run.id) if row["warned"]} == set(
+        store.live.warned(project.id)
+    )
+
+
+def test_project_that_can_no_longer_be_judged_withdraws_warnings_and_flags_with_a_note(
+    store: Store, project: Project
+) -> None:
+    rows, biased = crowd_rows()
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    runs = Runs(store, "me")
+    store.runs.request(project.id, Trigger.MANUAL)
+    runs.once()
+    assert biased <= set(store.live.warned(project.id))
+    assert store.flags.all(project.id)
+    later = [replace(row, updated_at=row.updated_at + 1e6) for row in one_order(rows)]
+    store.comparisons.apply(project.id, Batch(comparisons=later))
+    store.runs.request(project.id, Trigger.MANUAL)
+    Runs(store, "me").once()
+    run = store.runs.latest(project.id)
+    assert run is not None
+    assert (run.audit or {})["how"] == "none"
+    assert store.live.warned(project.id) == {}
+    assert store.flags.all(project.id) == []
+    assert not any(row["warned"] or row["persistent"] for row in store.findings.all(run.id))
+    (note,) = [problem for problem in store.problems.find(project.id) if problem.code == "warnings_withdrawn"]
+    assert "withdrawn" in note.message
+    assert f"evenhand connect {project.ls_project_id} --sides" in note.remedy
+
+
+def test_lasting_flags_stay_while_spending_is_kept_from_run_to_run(store: Store, project: Project) -> None:
+    rows, biased = crowd_rows()
+    half = len(rows) // 2
+    lasting = []
+    for part in (rows[:half], rows[half:]):
+        store.comparisons.apply(project.id, Batch(comparisons=part))
+        store.runs.request(project.id, Trigger.MANUAL)
+        assert Runs(store, "me").once()
+        lasting.append({row["annotator_id"] for row in store.flags.all(project.id)})
+    assert lasting[0] <= lasting[1]
+    assert biased <= lasting[1]
+    states = {key: Spending.from_dict(state) for key, state in store.spending.all(project.id).items()}
+    assert {key for key, state in states.items() if state.is_lasting} == lasting[1]
+    assert all(state.looks == 2 for state in states.values())
+    answers = {row["annotator"]: row["comparisons"] for row in store.findings.all(2)}
+    assert {key: state.answers for key, state in states.items()} == answers
+
+
+def test_live_evidence_of_a_second_answer_under_the_same_coin_is_no_news(
+    store: Store, project: Project, clock: FakeClock
+) -> None:
     rows, _ = crowd_rows(n_annotators=3, n_biased=0, n_answers=5)
     twice = [replace(row, annotation_id=row.annotation_id + 1000) for row in rows]
     desk = LiveDesk(store)
-    store.apply(project.id, Batch(comparisons=rows))
-    desk.advance(store.get_project(project.id), clock())
-    _, before = store.get_live(project.id)
-    store.apply(project.id, Batch(comparisons=twice))
-    LiveDesk(store).advance(store.get_project(project.id), clock())
-    _, after = store.get_live(project.id)
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    desk.advance(store.projects.get(project.id), clock())
+    _, before = store.live.get(project.id)
+    store.comparisons.apply(project.id, Batch(comparisons=twice))
+    LiveDesk(store).advance(store.projects.get(project.id), clock())
+    _, after = store.live.get(project.id)
     assert {k: v.answers for k, v in after.items()} == {k: v.answers for k, v in before.items()}
 
 
-def test_analyse_tells_the_audit_what_was_left_out(store, project):
+def test_analyse_tells_the_audit_what_was_left_out(store: Store, project: Project) -> None:
     rows, _ = crowd_rows(n_answers=20)
     skipped = [replace(row, status="skip", outcome=None) for row in rows[:30]]
-    store.apply(project.id, Batch(comparisons=[*skipped, *rows[30:]]))
+    store.comparisons.apply(project.id, Batch(comparisons=[*skipped, *rows[30:]]))
     cache = StatisticsCache(store)
-    stored = store.get_project(project.id)
+    stored = store.projects.get(project.id)
     result = analyse(store, stored, cache.catch_up(stored), quiet)
     assert result.summary["data"]["excluded"] == {"skip": 30}
     assert result.audit["figures"]["skips"] == 30
@@ -218,86 +321,127 @@ def test_analyse_tells_the_audit_what_was_left_out(store, project):
     assert again.audit["figures"]["skips"] == 30
 
 
-def test_evidence_in_time_of_known_answers():
+def test_evidence_in_time_of_known_answers() -> None:
     answers = [(1, None, 1.0), (2, 4.0, 0.0), (3, 2.0, 1.0), (4, 6.0, 1.0), (5, 6.0, -1.0)]
-    assert evidence_in_time(answers) == {"first_seen": 1, "last_seen": 5, "median_lead_time": 5.0, "longest_run": 2}
-    assert evidence_in_time([]) == {}
+    known = {"first_seen": 1, "last_seen": 5, "median_lead_time": 5.0, "longest_run": 2}
+    short = {"first_seen": 7, "last_seen": 7, "median_lead_time": None, "longest_run": 1}
+    assert evidence_in_time({"a": answers, "b": [(7, None, -1.0)]}) == {"a": known, "b": short}
+    assert evidence_in_time({}) == {}
 
 
-def test_statistics_loaded_in_parts_equal_those_of_all_rows_at_once(store, project, monkeypatch):
+def test_evidence_in_time_of_ground_truth_follows_what_the_project_counts(store: Store, project: Project) -> None:
+    rows, _ = crowd_rows(n_answers=6)
+    own = [row for row in rows if row.annotator_id == rows[0].annotator_id]
+    late = replace(own[-1], ground_truth=True, created_at=2e9, lead_time=600.0)
+    store.comparisons.apply(project.id, Batch(comparisons=[late if row is own[-1] else row for row in rows]))
+
+    def last_seen() -> float:
+        stored = store.projects.get(project.id)
+        result = analyse(store, stored, StatisticsCache(store).catch_up(stored), quiet)
+        return next(float(row["last_seen"]) for row in result.annotators if row["annotator"] == own[0].annotator_id)
+
+    assert last_seen() == 2e9
+    store.projects.set_config(project.id, ProjectConfig.model_validate({"count_ground_truth": False}))
+    assert last_seen() == own[-2].created_at
+
+
+def test_predictions_the_project_counts_are_not_told_as_left_out(store: Store, project: Project) -> None:
+    rows, _ = crowd_rows()
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(rows[0], status="prediction"), *rows[1:]]))
+    for counted, left_out in ((False, {"prediction": 1}), (True, {})):
+        store.projects.set_config(project.id, ProjectConfig.model_validate({"count_predictions": counted}))
+        stored = store.projects.get(project.id)
+        result = analyse(store, stored, StatisticsCache(store).catch_up(stored), quiet)
+        assert result.summary["data"]["excluded"] == left_out
+
+
+def test_statistics_loaded_in_parts_equal_those_of_all_rows_at_once(
+    store: Store, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, _ = crowd_rows()
     rows = [replace(row, coin=f"coin {row.task_id}") if row.annotation_id % 3 else row for row in rows]
-    store.apply(project.id, Batch(comparisons=rows))
-    store.apply(project.id, Batch(deleted_annotations=[3, 40]))
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    store.comparisons.apply(project.id, Batch(deleted_annotations=[3, 40]))
     monkeypatch.setattr("backend.store.comparisons.LARGE_CHUNK", 97)
-    loaded = StatisticsCache(store).catch_up(store.get_project(project.id))
-    expected = rebuild(store.load_answers(project.id), "task")
-    assert loaded.seq == store.get_project(project.id).seq
+    loaded = StatisticsCache(store).catch_up(store.projects.get(project.id))
+    expected = judged_answers(store, project.id).statistics("task")
+    assert loaded.seq == store.projects.get(project.id).seq
     assert loaded.statistics == expected
     assert loaded.statistics.annotators.tolist() == expected.annotators.tolist()
     assert loaded.statistics.items.tolist() == expected.items.tolist()
     assert np.array_equal(loaded.statistics.answers().coin, expected.answers().coin)
 
 
-def test_answer_times_are_given_by_annotator_in_order_of_time(store, project):
+def test_answer_times_are_given_by_annotator_in_order_of_time(store: Store, project: Project) -> None:
     rows, _ = crowd_rows(n_answers=6)
     backwards = [replace(row, created_at=2e9 - row.annotation_id, lead_time=float(row.annotation_id)) for row in rows]
-    store.apply(project.id, Batch(comparisons=[*backwards[:-1], replace(backwards[-1], status="skip", outcome=None)]))
+    store.comparisons.apply(
+        project.id, Batch(comparisons=[*backwards[:-1], replace(backwards[-1], status="skip", outcome=None)])
+    )
     wanted = sorted({row.annotator_id for row in rows})[:5]
-    found = dict(store.answer_times(project.id, wanted))
+    found = dict(store.comparisons.times(project.id, wanted))
     assert sorted(found) == wanted
     for annotator, answers in found.items():
         own = [row for row in backwards[:-1] if row.annotator_id == annotator]
         assert answers == [(row.created_at, row.lead_time, row.outcome) for row in reversed(own)]
 
 
-def test_live_evidence_of_two_workers_in_turn_counts_each_coin_once(store, project):
+def test_live_evidence_of_two_workers_in_turn_counts_each_coin_once(store: Store, project: Project) -> None:
     """What one worker counted, the other must know: a second answer under the same coin is no new evidence."""
     rows, _ = crowd_rows(n_answers=10)
     first, second = LiveDesk(store), LiveDesk(store)
     again = [replace(row, annotation_id=row.annotation_id + 10_000) for row in rows]
     for desk, part in ((first, rows[:50]), (second, rows[50:]), (first, again), (second, again[:0])):
         if part:
-            store.apply(project.id, Batch(comparisons=part))
-        desk.advance(store.get_project(project.id), 0.0)
-    _, evidence = store.get_live(project.id)
+            store.comparisons.apply(project.id, Batch(comparisons=part))
+        desk.advance(store.projects.get(project.id), 0.0)
+    _, evidence = store.live.get(project.id)
     assert sum(row.answers for row in evidence.values()) == len(rows)
 
 
-def test_live_evidence_after_a_lost_race_counts_what_the_winner_left(store, project):
+def test_live_evidence_after_a_lost_race_counts_what_the_winner_left(
+    store: Store, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, _ = crowd_rows(n_answers=10)
-    store.apply(project.id, Batch(comparisons=rows))
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
     loser, winner = LiveDesk(store), LiveDesk(store)
-    put, stale = store.put_live, store.get_project(project.id)
+    put, stale = store.live.put, store.projects.get(project.id)
 
-    def overtaken(*arguments, **options):
-        store.put_live = put
-        seq, _ = store.get_live(project.id)
-        part = store.changes_since(project.id, seq, limit=40)
-        store.put_live(project.id, [], from_seq=seq, to_seq=part[-1].seq)
+    def overtaken(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(store.live, "put", put)
+        seq, _ = store.live.get(project.id)
+        part = store.comparisons.changes_since(project.id, seq, limit=40)
+        store.live.put(project.id, [], from_seq=seq, to_seq=part[-1].seq)
         return put(*arguments, **options)
 
-    store.put_live = overtaken
+    monkeypatch.setattr(store.live, "put", overtaken)
     with pytest.raises(ConflictError):
         loser.advance(stale, 0.0)
-    loser.advance(store.get_project(project.id), 0.0)
-    winner.advance(store.get_project(project.id), 0.0)
-    _, evidence = store.get_live(project.id)
+    loser.advance(store.projects.get(project.id), 0.0)
+    winner.advance(store.projects.get(project.id), 0.0)
+    _, evidence = store.live.get(project.id)
     assert sum(row.answers for row in evidence.values()) == len(rows) - 40
 
 
-def test_worker_with_nothing_to_do_asks_once_for_all_projects(store, project, monkeypatch):
+def test_worker_with_nothing_to_do_asks_once_for_all_projects(
+    store: Store, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, _ = crowd_rows(n_answers=20)
-    store.apply(project.id, Batch(comparisons=rows))
-    store.request_run(project.id, "manual")
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    store.runs.request(project.id, Trigger.MANUAL)
     runs = Runs(store, "me")
     assert runs.once()
     runs.once()
     looks = []
-    latest = store.latest_run
-    monkeypatch.setattr(store, "latest_run", lambda *a, **k: looks.append(a) or latest(*a, **k))
+    latest = store.runs.latest
+
+    def noted(*arguments: Any, **options: Any) -> Run | None:
+        looks.append(arguments)
+        return latest(*arguments, **options)
+
+    monkeypatch.setattr(store.runs, "latest", noted)
     runs.once()
     assert looks == []
-    store.apply(project.id, Batch(comparisons=[replace(rows[0], annotation_id=9_999)]))
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(rows[0], annotation_id=9_999)]))
     runs.once()
     assert looks

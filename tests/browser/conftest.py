@@ -19,9 +19,9 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 
 from backend.settings import Settings
 from backend.store import open_store
-from tests.browser import world
-from tests.components import ROOT
-from tests.postgres_server import free_port
+from harness import world
+from harness.components import ROOT
+from harness.ports import free_port
 
 FLAGS = [
     "--no-sandbox",
@@ -94,11 +94,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     ):
         world.judge(store, project)
     for text in world.HOSTILE:
-        store.add_decision(2, "1", "watch", author=text[:200], comment=text)
+        store.decisions.add(2, "1", "watch", author=text[:200], comment=text)
     world.register(store, 4, "No data yet")
     world.fail(store, world.register(store, 5, "Failed run"), "the paper's construction needs more answers than 2m + n")
     world.many_annotators(store, 6, 10_000)
-    store.count_event("ANNOTATION_CREATED", "rejected", 12)
+    world.judge(store, world.simulated(store, 7, "Queue", annotators=24, biased=4, bias=0.8, seed=3))
+    store.events.count("ANNOTATION_CREATED", "rejected", 12)
     store.close()
     with serving(folder, LABEL_STUDIO_URL=NOWHERE, LABEL_STUDIO_API_KEY="a" * 40) as running:
         yield running

@@ -42,7 +42,7 @@ PAGES = {
     "10,000 annotators": "projects/6",
     "10,000 annotators, figures": "projects/6/figures",
 }
-MODES = {
+MODES: dict[str, Any] = {
     "desktop light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "desktop dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
     "phone light": {"viewport": {"width": 360, "height": 740}, "color_scheme": "light", "has_touch": True},
@@ -68,7 +68,7 @@ def violations(page: Page) -> list[str]:
 def test_every_page_is_accessible_and_keeps_its_layout(
     browser: Browser, service: Service, watch: Watch, mode: str
 ) -> None:
-    context = browser.new_context(**MODES[mode])  # type: ignore[arg-type]
+    context = browser.new_context(**MODES[mode])
     context.on("page", watch.follow)
     page = context.new_page()
     found: dict[str, Any] = {}
@@ -77,7 +77,8 @@ def test_every_page_is_accessible_and_keeps_its_layout(
         assert answer is not None
         assert answer.status == 200, name
         width = page.evaluate("document.documentElement.scrollWidth")
-        if width > page.viewport_size["width"]:  # type: ignore[index]
+        assert page.viewport_size is not None
+        if width > page.viewport_size["width"]:
             found[name] = f"{width} pixels wide"
         wrong = violations(page) if mode in EXAMINED else []
         if wrong:
@@ -87,42 +88,43 @@ def test_every_page_is_accessible_and_keeps_its_layout(
     assert found == {}
 
 
-def test_project_table_sorts_filters_and_searches(page: Page, service: Service) -> None:
-    page.goto(service.ui("projects/1"))
+def test_project_table_sorts_filters_and_searches_at_once(page: Page, service: Service) -> None:
+    page.goto(service.ui("projects/1?show=everybody"))
     names = page.locator("table.annotators tbody th")
     page.get_by_role("link", name="Lean (95 % interval)").click()
     expect(page.locator("th[aria-sort=descending]")).to_have_text(re.compile("Lean"))
-    leans = [_number(text) for text in page.locator("td[data-label^=Lean]").all_inner_texts()]
+    leans = [_lean(text) for text in page.locator("td[data-label^=Lean]").all_inner_texts()]
     assert leans == sorted(leans, reverse=True)
     page.get_by_role("link", name="Lean (95 % interval)").click()
     expect(page.locator("th[aria-sort=ascending]")).to_have_text(re.compile("Lean"))
+    expect(page.get_by_role("button", name="Apply")).to_be_hidden()
     page.get_by_label("Show").select_option(label="flagged in this run")
-    page.get_by_role("button", name="Apply").click()
-    expect(names).to_have_count(int(page.locator(".figures dd.sub").first.inner_text().split()[0]))
-    page.get_by_label("Name or id").fill("person 33")
+    expect(names).to_have_count(int(page.locator(".figures-line strong").inner_text().split()[0]))
     page.get_by_label("Show").select_option(label="everybody")
-    page.get_by_role("button", name="Apply").click()
+    page.get_by_label("Name or id").press_sequentially("person 33")
     expect(names).to_have_text([re.compile("Person 33")])
+    expect(page.get_by_label("Name or id")).to_be_focused()
     page.get_by_role("link", name="Show everybody").click()
     page.get_by_role("link", name="Next →").click()
     expect(names).to_have_count(10)
 
 
-def _number(text: str) -> float:
-    found = re.search(r"[+−]?\d\.\d\d", text)
+def _lean(text: str) -> float:
+    found = re.search(r"(left|right)? ?(\d\.\d\d)", text)
     assert found is not None, text
-    return float(found.group().replace("−", "-"))
+    return float(found.group(2)) * (-1 if found.group(1) == "right" else 1)
 
 
 @pytest.mark.parametrize(("choice", "word"), [("Confirm", "Confirmed"), ("Dismiss", "Dismissed")])
 def test_decision_made_on_the_annotator_s_page_is_logged(page: Page, service: Service, choice: str, word: str) -> None:
-    page.goto(service.ui("projects/1"))
+    page.goto(service.ui("projects/1?show=everybody"))
     page.locator("table.annotators tbody th a").first.click()
-    page.get_by_label(choice).check()
+    page.get_by_role("radio", name=choice).check()
     comment = f'{choice}: <b>"looked" at 20 answers</b> 🙂'
     page.get_by_label("Comment").fill(comment)
     page.get_by_role("button", name="Record the decision").click()
-    expect(page.get_by_role("status")).to_contain_text(f"{word}. The decision is in the log.")
+    expect(page.get_by_role("status")).to_contain_text(word)
+    expect(page.get_by_role("status")).to_contain_text("The decision is in the log.")
     expect(page.locator("#decisions table tbody tr").first).to_contain_text(comment)
     page.get_by_role("link", name="Decisions").click()
     expect(page.locator("main")).to_contain_text("The log is intact")
@@ -136,13 +138,16 @@ def test_settings_refused_are_explained_and_accepted_ones_kept(page: Page, watch
     page.get_by_role("button", name="Save the settings").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was saved")
     expect(page.get_by_label("Target error rate q")).to_have_value("3")
+    expect(page.locator(".wrong")).to_have_text("q must be a number between 0 and 1, such as 0.1; you typed 3")
+    expect(page.get_by_label("Knockoff draws")).to_be_hidden()
+    assert violations(page) == []
     page.get_by_label("Target error rate q").fill("0.2")
-    page.get_by_label("Review tab").check()
+    page.get_by_role("checkbox", name="Review tab").check()
     page.get_by_role("button", name="Save the settings").click()
     expect(page.get_by_role("status")).to_contain_text("Saved. The next run uses the new settings.")
     page.reload()
     expect(page.get_by_label("Target error rate q")).to_have_value("0.2")
-    expect(page.get_by_label("Review tab")).to_be_checked()
+    expect(page.get_by_role("checkbox", name="Review tab")).to_be_checked()
 
 
 def test_run_now_shows_progress_and_then_the_new_run(page: Page, service: Service) -> None:
@@ -222,7 +227,8 @@ def test_keyboard_reaches_content_and_actions(page: Page, service: Service) -> N
     ("path", "chart", "said"),
     [
         ("projects/1/figures", "path", "coefficient here"),
-        ("projects/1/figures", "scatter", "lean"),
+        ("projects/1/figures", "lean", "lean"),
+        ("projects/1/figures?form=paper", "scatter", "lean"),
         ("projects/1/ranking", "ranking", "95 % interval"),
         ("projects/1/annotator?id=33", "sides", "of 10 left"),
         ("projects/1/annotator?id=33", "evidence", "after answer"),
@@ -284,7 +290,8 @@ def test_stranger_logs_in_to_an_empty_service_and_loads_the_demo(
     """From nothing to flagged annotators with one button, under a password."""
     watch.expected.append("401")
     page = context.new_page()
-    with serving(tmp_path, BASIC_AUTH_USER="mira", BASIC_AUTH_PASS="a long password") as service:
+    account = {"BASIC_AUTH_USER": "mira", "BASIC_AUTH_PASS": "a long password", "BASIC_AUTH_ROLE": "owner"}
+    with serving(tmp_path, **account) as service:
         page.goto(service.ui("status"))
         assert violations(page) == []
         page.get_by_label("Name").fill("mira")
@@ -298,7 +305,8 @@ def test_stranger_logs_in_to_an_empty_service_and_loads_the_demo(
         expect(page.get_by_role("heading", name="Nothing to judge yet")).to_be_visible()
         assert violations(page) == []
         page.get_by_role("button", name="Load the demo project").click()
-        expect(page.locator("table.annotators tbody tr")).to_have_count(40, timeout=60_000)
-        expect(page.locator("table.annotators tbody tr").first).to_contain_text("always one side")
+        expect(page.locator(".figures-line")).to_contain_text("of 40 annotators", timeout=60_000)
+        expect(page.locator(".reviewed")).to_contain_text("Reviewed 0 of")
+        expect(page.locator("table.annotators tbody tr").first).to_contain_text(re.compile("always (left|right)"))
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()

@@ -1,9 +1,11 @@
 """Independent, dense implementations of the paper, to hold the fast ones against."""
 
+from typing import Any
+
 import numpy as np
 
 
-def dense_design(answers, n_items, n_annotators):
+def dense_design(answers: Any, n_items: Any, n_annotators: Any) -> Any:
     """D and A as the paper writes them, columns of A normalised."""
     rows = np.arange(len(answers))
     D = np.zeros((len(answers), n_items))
@@ -14,45 +16,44 @@ def dense_design(answers, n_items, n_annotators):
     return D, A / np.sqrt(A.sum(axis=0))
 
 
-def project_out(D, X):
+def project_out(D: Any, X: Any) -> Any:
     """X with the column space of D removed."""
     U, d, _ = np.linalg.svd(D, full_matrices=False)
     U = U[:, d > 1e-9 * d.max()]
     return X - U @ (U.T @ X)
 
 
-def complement(*blocks):
+def complement(*blocks: Any) -> Any:
     """Orthonormal basis of what is orthogonal to all columns given."""
     stacked = np.concatenate(blocks, axis=1)
     U, d, _ = np.linalg.svd(stacked, full_matrices=True)
     return U[:, int((d > 1e-9 * d.max()).sum()) :]
 
 
-def dense_knockoffs(D, A, s, Q):
-    """A_tilde = A (I - Sigma^{-1} S) + Q C on the projected design, C'C = 2S - S Sigma^{-1} S."""
+def symmetric_root(Sigma: Any, s: Any) -> Any:
+    """C with C'C = 2S - S Sigma^{-1} S."""
+    V = 2 * np.diag(s) - np.diag(s) @ np.linalg.solve(Sigma, np.diag(s))
+    values, vectors = np.linalg.eigh((V + V.T) / 2)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+
+
+def dense_knockoffs(D: Any, A: Any, s: Any, Q: Any, C: Any = None) -> Any:
+    """A_tilde = A (I - Sigma^{-1} S) + Q C on the projected design; any C with C'C = 2S - S Sigma^{-1} S will do."""
     Ap = project_out(D, A)
     Sigma = Ap.T @ Ap
-    SigmaInv_S = np.linalg.solve(Sigma, np.diag(s))
-    V = 2 * np.diag(s) - np.diag(s) @ SigmaInv_S
-    values, vectors = np.linalg.eigh((V + V.T) / 2)
-    C = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    return Ap, Ap @ (np.eye(len(s)) - SigmaInv_S) + Q @ C
+    C = symmetric_root(Sigma, s) if C is None else C
+    return Ap, Ap @ (np.eye(len(s)) - np.linalg.solve(Sigma, np.diag(s))) + Q @ C
 
 
-def svd_route(D, A, y, s, Q):
+def svd_route(D: Any, A: Any, y: Any, s: Any, Q: Any, C: Any) -> Any:
     """Remark 1: rotate to the orthogonal complement U2 of D first, then build knockoffs of U2'A there."""
     U2 = complement(D)
     A2, y2, Q2 = U2.T @ A, U2.T @ y, U2.T @ Q
-    Sigma = A2.T @ A2
-    SigmaInv_S = np.linalg.solve(Sigma, np.diag(s))
-    V = 2 * np.diag(s) - np.diag(s) @ SigmaInv_S
-    values, vectors = np.linalg.eigh((V + V.T) / 2)
-    C = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    A2_tilde = A2 @ (np.eye(len(s)) - SigmaInv_S) + Q2 @ C
+    A2_tilde = A2 @ (np.eye(len(s)) - np.linalg.solve(A2.T @ A2, np.diag(s))) + Q2 @ C
     return A2.T @ y2, A2_tilde.T @ y2
 
 
-def printed_lbi(D, X, y, *, kappa, dt, steps):
+def printed_lbi(D: Any, X: Any, y: Any, *, kappa: Any, dt: Any, steps: Any) -> Any:
     """Algorithm 1 as printed, theta with its own gradient step; returns the entry time of every column."""
     theta = np.zeros(D.shape[1])
     gamma = np.zeros(X.shape[1])

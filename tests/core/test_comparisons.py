@@ -1,5 +1,7 @@
 """Comparisons: coding, checks, and the way back to a table."""
 
+from typing import Any
+
 import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ from hypothesis import given
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import FdrCoreError, InputError
-from fdr_core.item_keys import item_key
+from fdr_core.inputs.item_keys import item_key
 
 
 def frame(**changes: object) -> pd.DataFrame:
@@ -23,7 +25,7 @@ def frame(**changes: object) -> pd.DataFrame:
     return pd.DataFrame({name: values for name, values in columns.items() if values is not None})
 
 
-def test_from_frame_choices_are_coded_by_first_appearance():
+def test_from_frame_choices_are_coded_by_first_appearance() -> None:
     c = Comparisons.from_frame(frame())
     assert list(c.annotators) == ["ann", "bob"]
     assert list(c.items) == ["x", "y", "z"]
@@ -33,35 +35,36 @@ def test_from_frame_choices_are_coded_by_first_appearance():
     assert c.outcome.tolist() == [1.0, -1.0, 0.0]
     assert c.coin.tolist() == [0, 1, 2]
     assert c.coin_source == "own"
-    assert (c.annotator.dtype, c.left.dtype, c.coin.dtype, c.outcome.dtype) == ("int32", "int32", "int64", "float64")
+    kinds = [str(values.dtype) for values in (c.annotator, c.left, c.coin, c.outcome)]
+    assert kinds == ["int32", "int32", "int64", "float64"]
     assert (len(c), c.n_annotators, c.n_items) == (3, 2, 3)
 
 
-def test_items_first_seen_on_the_right_come_after_the_left_of_their_row():
+def test_items_first_seen_on_the_right_come_after_the_left_of_their_row() -> None:
     c = Comparisons.from_arrays([1, 1, 1], ["b", "a", "d"], ["a", "c", "b"], [1, 1, 1])
     assert list(c.items) == ["b", "a", "c", "d"]
     assert c.left.tolist() == [0, 1, 3]
     assert c.right.tolist() == [1, 2, 0]
 
 
-def test_from_frame_crowd_kit_names_read_the_winning_item():
+def test_from_frame_crowd_kit_names_read_the_winning_item() -> None:
     df = pd.DataFrame({"worker": [7, 7, 8], "left": [1, 2, 3], "right": [2, 3, 1], "label": [1, 3, "tie"]})
     c = Comparisons.from_frame(df)
     assert c.outcome.tolist() == [1.0, -1.0, 0.0]
     assert list(c.annotators) == [7, 8]
 
 
-def test_from_frame_crowd_kit_label_of_a_third_item_is_refused():
+def test_from_frame_crowd_kit_label_of_a_third_item_is_refused() -> None:
     df = pd.DataFrame({"worker": [7, 7], "left": ["a", "b"], "right": ["b", "c"], "label": ["a", "a"]})
     with pytest.raises(InputError, match=r"row 2 \(index 1\) has label 'a'; expected the row's left or right item"):
         Comparisons.from_frame(df)
 
 
-def test_from_frame_upper_case_and_spaces_in_choices_are_understood():
+def test_from_frame_upper_case_and_spaces_in_choices_are_understood() -> None:
     assert Comparisons.from_frame(frame(choice=[" Left", "RIGHT", "Tie "])).outcome.tolist() == [1.0, -1.0, 0.0]
 
 
-def test_from_frame_coin_wins_over_task_and_task_over_own():
+def test_from_frame_coin_wins_over_task_and_task_over_own() -> None:
     both = frame(coin=["c", "c", "d"], task=[1, 2, 3])
     assert Comparisons.from_frame(both).coin.tolist() == [0, 0, 1]
     assert Comparisons.from_frame(both).coin_source == "coin"
@@ -81,20 +84,20 @@ def test_from_frame_coin_wins_over_task_and_task_over_own():
     ],
     ids=["numbers", "iso text", "datetimes", "zoned datetimes"],
 )
-def test_from_frame_time_in_any_form_becomes_seconds(times):
+def test_from_frame_time_in_any_form_becomes_seconds(times: Any) -> None:
     c = Comparisons.from_frame(frame(time=times))
     assert c.time is not None
     assert c.time.tolist() == [0.0, 1.5, 86400.0]
 
 
-def test_from_frame_some_times_missing_are_nan_and_all_missing_is_none():
+def test_from_frame_some_times_missing_are_nan_and_all_missing_is_none() -> None:
     c = Comparisons.from_frame(frame(time=["2024-01-01", None, None], lead_time=[None, None, None]))
     assert c.time is not None
     assert np.isnan(c.time).tolist() == [False, True, True]
     assert c.lead_time is None
 
 
-def test_from_frame_stratum_is_coded():
+def test_from_frame_stratum_is_coded() -> None:
     c = Comparisons.from_frame(frame(stratum=["p", "q", "p"]))
     assert c.stratum is not None
     assert (c.stratum.tolist(), list(c.strata)) == ([0, 1, 0], ["p", "q"])
@@ -127,26 +130,26 @@ def test_from_frame_stratum_is_coded():
         ({"lead_time": [1.0, -2.0, 2.0]}, "row 2 .* lead_time -2.0; expected seconds, at least 0"),
     ],
 )
-def test_from_frame_bad_data_is_an_error_that_names_the_row(changes, message):
+def test_from_frame_bad_data_is_an_error_that_names_the_row(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Comparisons.from_frame(frame(**changes))
 
 
-def test_from_frame_doubled_column_is_refused():
+def test_from_frame_doubled_column_is_refused() -> None:
     df = frame()
     df.columns = pd.Index(["annotator", "left", "left", "choice"])
     with pytest.raises(InputError, match="column left occurs more than once"):
         Comparisons.from_frame(df)
 
 
-def test_from_frame_without_rows_is_refused():
+def test_from_frame_without_rows_is_refused() -> None:
     with pytest.raises(InputError, match="there are no answers"):
         Comparisons.from_frame(frame().iloc[:0])
 
 
-def test_from_frame_something_else_is_refused():
+def test_from_frame_something_else_is_refused() -> None:
     with pytest.raises(InputError, match="got list; expected a pandas DataFrame"):
-        Comparisons.from_frame([1, 2])  # type: ignore[arg-type]
+        Comparisons.from_frame([1, 2])  # type: ignore[arg-type]  # what a caller without types may do
 
 
 @pytest.mark.parametrize(
@@ -159,35 +162,35 @@ def test_from_frame_something_else_is_refused():
         (([], [], [], []), "there are no answers"),
     ],
 )
-def test_from_arrays_bad_shapes_are_refused(arguments, message):
+def test_from_arrays_bad_shapes_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Comparisons.from_arrays(*arguments)
 
 
-def test_input_errors_are_value_errors_of_one_tree():
+def test_input_errors_are_value_errors_of_one_tree() -> None:
     assert issubclass(InputError, ValueError)
     assert issubclass(InputError, FdrCoreError)
 
 
-def test_one_answer_is_valid():
+def test_one_answer_is_valid() -> None:
     c = Comparisons.from_arrays([1], ["a"], ["b"], [0.25])
     assert repr(c) == "Comparisons(1 answers, 1 annotators, 2 items, coins: own)"
 
 
-def test_outcome_is_a_copy_of_the_callers_array():
+def test_outcome_is_a_copy_of_the_callers_array() -> None:
     outcome = np.array([1.0, -1.0])
     c = Comparisons.from_arrays([1, 2], ["a", "a"], ["b", "b"], outcome)
     outcome[0] = 0.0
     assert c.outcome.tolist() == [1.0, -1.0]
 
 
-def test_categorical_columns_equal_plain_ones():
+def test_categorical_columns_equal_plain_ones() -> None:
     df = frame()
     c = Comparisons.from_frame(df.astype("category"))
     pd.testing.assert_frame_equal(c.to_frame(), Comparisons.from_frame(df).to_frame())
 
 
-def test_take_codes_labels_anew_and_keeps_what_goes_with_the_rows():
+def test_take_codes_labels_anew_and_keeps_what_goes_with_the_rows() -> None:
     c = Comparisons.from_frame(frame(task=[5, 6, 5], stratum=["p", "q", "r"], time=[1, 2, 3]))
     part = c.take(np.array([False, True, True]))
     assert (list(part.annotators), list(part.items), list(part.strata)) == (["bob", "ann"], ["y", "x", "z"], ["q", "r"])
@@ -200,12 +203,12 @@ def test_take_codes_labels_anew_and_keeps_what_goes_with_the_rows():
     )
 
 
-def test_take_of_nothing_is_refused():
+def test_take_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="no answer is left"):
         Comparisons.from_frame(frame()).take(np.zeros(3, dtype=bool))
 
 
-def test_skips_share_the_codes_of_the_answers():
+def test_skips_share_the_codes_of_the_answers() -> None:
     skips = pd.DataFrame({"annotator": ["bob", "eve", "ann"], "left": ["y", "x", "new"], "right": ["x", "z", "x"]})
     skips["task"] = [5, 9, 9]
     c = Comparisons.from_frame(frame(task=[5, 6, 5]), skips=skips)
@@ -226,7 +229,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
     pairs = draw(st.lists(st.tuples(LABELS, LABELS).filter(lambda pair: pair[0] != pair[1]), min_size=1, max_size=12))
     n = len(pairs)
 
-    def column(values: st.SearchStrategy[object]) -> "pd.Series[object]":
+    def column(values: st.SearchStrategy[object]) -> "pd.Series[Any]":
         return pd.Series(draw(st.lists(values, min_size=n, max_size=n)), dtype=object)
 
     df = pd.DataFrame({"annotator": column(LABELS)})
@@ -241,7 +244,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 
 @pytest.mark.slow
 @given(tables())
-def test_to_frame_and_back_changes_nothing(df):
+def test_to_frame_and_back_changes_nothing(df: Any) -> None:
     once = Comparisons.from_frame(df)
     twice = Comparisons.from_frame(once.to_frame())
     for name in ("annotators", "items", "annotator", "left", "right", "outcome", "coin", "strata"):
@@ -253,12 +256,12 @@ def test_to_frame_and_back_changes_nothing(df):
     assert (once.time is None) == (twice.time is None)
 
 
-def test_item_key_short_text_is_itself():
+def test_item_key_short_text_is_itself() -> None:
     assert item_key("GPT-4 ") == "GPT-4"
     assert item_key(17) == "17"
 
 
-def test_item_key_long_text_and_urls_become_short_and_stay_distinct():
+def test_item_key_long_text_and_urls_become_short_and_stay_distinct() -> None:
     long_one, long_two = "word " * 100 + "a", "word " * 100 + "b"
     url = "https://example.org/images/cat.png?signature=abc"
     keys = [item_key(value) for value in (long_one, long_two, url, url + "d")]

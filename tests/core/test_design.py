@@ -1,17 +1,20 @@
 """Solving with the item Laplacian, densely and sparsely, and what theta absorbs of an annotator."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from fdr_core import DesignError
+from fdr_core.answers import Answers, sum_answers
 from fdr_core.design import DENSE_ITEMS, DenseItems, SparseItems, components_of, information_left, item_solver
-from fdr_core.statistics import Answers, sum_answers
 from tests.core.cases import crowd, sums_of
 from tests.core.dense import dense_design
 
 
-def two_groups():
+def two_groups() -> Answers:
     """Items 0-3 and 4-7 never compared with each other."""
     answers = crowd(np.random.default_rng(0))
     group = answers.left // 4
@@ -21,7 +24,7 @@ def two_groups():
 
 @pytest.mark.parametrize("make", [lambda: crowd(np.random.default_rng(0)), two_groups], ids=["connected", "two groups"])
 @pytest.mark.parametrize("ridge", [0.0, 5.0])
-def test_both_solvers_equal_the_dense_projection(make, ridge):
+def test_both_solvers_equal_the_dense_projection(make: Callable[..., Any], ridge: float) -> None:
     answers = make()
     sums = sums_of(answers)
     D, _ = dense_design(answers, 8, 20)
@@ -35,12 +38,12 @@ def test_both_solvers_equal_the_dense_projection(make, ridge):
     assert half.T @ half == pytest.approx(sums.B.toarray().T @ K @ sums.B.toarray(), abs=1e-8)
 
 
-def test_components_of_two_groups_are_two():
+def test_components_of_two_groups_are_two() -> None:
     assert components_of(sums_of(two_groups()).laplacian).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("ridge", [0.0, 5.0])
-def test_information_left_equals_the_projected_length_of_the_annotator_column(ridge):
+def test_information_left_equals_the_projected_length_of_the_annotator_column(ridge: float) -> None:
     answers = crowd(np.random.default_rng(1))
     sums = sums_of(answers)
     D, A = dense_design(answers, 8, 20)
@@ -49,7 +52,7 @@ def test_information_left_equals_the_projected_length_of_the_annotator_column(ri
     assert information_left(sums, np.arange(20), DenseItems(sums.laplacian, ridge)) == pytest.approx(expected)
 
 
-def test_information_left_on_many_items_is_close_to_the_exact_one_for_unique_pairs():
+def test_information_left_on_many_items_is_close_to_the_exact_one_for_unique_pairs() -> None:
     n_tasks = 40
     rows = [(j, 2 * t, 2 * t + 1) for j in range(3) for t in range(n_tasks)]
     who, left, right = (np.array(column) for column in zip(*rows, strict=True))
@@ -61,7 +64,7 @@ def test_information_left_on_many_items_is_close_to_the_exact_one_for_unique_pai
     assert (rough <= exact).all()  # rather too little than too much
 
 
-def test_item_solver_beyond_the_dense_limit_is_sparse_and_agrees():
+def test_item_solver_beyond_the_dense_limit_is_sparse_and_agrees() -> None:
     rng = np.random.default_rng(2)
     n = DENSE_ITEMS + 500
     left = np.concatenate([np.arange(n), rng.integers(n, size=6 * n)])
@@ -76,7 +79,7 @@ def test_item_solver_beyond_the_dense_limit_is_sparse_and_agrees():
         solver.half(np.zeros((n, 1)))
 
 
-def test_sparse_solver_on_a_long_chain_of_items_still_solves():
+def test_sparse_solver_on_a_long_chain_of_items_still_solves() -> None:
     n = 5000
     links = sp.coo_array((np.ones(n - 1), (np.arange(n - 1), np.arange(1, n))), shape=(n, n)).tocsr()
     both = links + links.T

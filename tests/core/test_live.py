@@ -1,17 +1,20 @@
 """Live evidence: every bet is fair under the null, the consensus never sees the answer's own coin."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import Generator
 
 from fdr_core import SufficientStatistics
 from fdr_core.knockoffs.flip import ridge_for
-from fdr_core.live import BETS, Consensus, LiveCrowd, LiveEvidence, early_warnings, persists
+from fdr_core.live import BETS, LiveConsensus, LiveCrowd, LiveEvidence, early_warnings, may_warn
 
 
 @given(st.floats(0.0, 1.0), st.sampled_from([1.0, 0.3]))
-def test_update_averages_to_one_over_the_two_sides_of_the_chosen_item(pi, strength):
+def test_update_averages_to_one_over_the_two_sides_of_the_chosen_item(pi: float, strength: float) -> None:
     start = LiveEvidence()
     shown_left = start.update(strength, pi)  # the chosen item, of probability pi, stood left
     shown_right = start.update(-strength, 1.0 - pi)  # the same item stood right
@@ -20,7 +23,7 @@ def test_update_averages_to_one_over_the_two_sides_of_the_chosen_item(pi, streng
     assert (shown_left.e + shown_right.e) / 2 == pytest.approx(1.0)
 
 
-def test_update_worked_by_hand_follows_the_formula():
+def test_update_worked_by_hand_follows_the_formula() -> None:
     evidence = LiveEvidence().update(1.0, 0.25)
     for k, p in enumerate(BETS):
         assert np.exp(evidence.log_wealth[k]) == pytest.approx(2 * (p + (1 - p) * 0.25) / (p + 2 * (1 - p) * 0.25))
@@ -30,20 +33,20 @@ def test_update_worked_by_hand_follows_the_formula():
     assert evidence.answers == 1
 
 
-def test_update_with_a_tie_is_no_evidence():
+def test_update_with_a_tie_is_no_evidence() -> None:
     evidence = LiveEvidence().update(1.0).update(0.0, 0.9)
     assert evidence.e == LiveEvidence().update(1.0).e
     assert evidence.answers == 2
 
 
-def test_bet_is_larger_where_the_choice_contradicts_the_consensus():
+def test_bet_is_larger_where_the_choice_contradicts_the_consensus() -> None:
     surprised, unsurprised = LiveEvidence(), LiveEvidence()
     for _ in range(8):
         surprised, unsurprised = surprised.update(1.0, 0.1), unsurprised.update(1.0, 0.9)
     assert surprised.e > 2 * unsurprised.e > 2
 
 
-def test_e_process_of_honest_annotators_has_mean_one_and_rarely_reaches_twenty():
+def test_e_process_of_honest_annotators_has_mean_one_and_rarely_reaches_twenty() -> None:
     rng = np.random.default_rng(0)
     last, highest = [], []
     for _ in range(800):
@@ -62,7 +65,7 @@ def test_e_process_of_honest_annotators_has_mean_one_and_rarely_reaches_twenty()
     assert np.mean(np.array(highest) >= 2) > 0.05
 
 
-def test_e_process_of_a_clicker_grows_and_keeps_its_supremum():
+def test_e_process_of_a_clicker_grows_and_keeps_its_supremum() -> None:
     evidence = LiveEvidence()
     for _ in range(40):
         evidence = evidence.update(1.0)
@@ -74,7 +77,7 @@ def test_e_process_of_a_clicker_grows_and_keeps_its_supremum():
     assert evidence.sup_e >= top
 
 
-def test_e_process_of_very_many_answers_stays_finite():
+def test_e_process_of_very_many_answers_stays_finite() -> None:
     evidence = LiveEvidence()
     for _ in range(3000):
         evidence = evidence.update(1.0)
@@ -82,12 +85,12 @@ def test_e_process_of_very_many_answers_stays_finite():
     assert np.isfinite(evidence.sup_e)
 
 
-def test_state_survives_storing():
+def test_state_survives_storing() -> None:
     evidence = LiveEvidence().update(1.0, 0.3).update(-1.0, 0.8).update(0.0)
     assert LiveEvidence.from_dict(evidence.as_dict()) == evidence
 
 
-def history(rng, n=80):
+def history(rng: Generator, n: int = 80) -> list[Any]:
     """Answers of five annotators on six items under twenty coins, one pair each."""
     pairs = [tuple(rng.choice(6, size=2, replace=False)) for _ in range(20)]
     rows = []
@@ -98,14 +101,14 @@ def history(rng, n=80):
     return rows
 
 
-def filled(rows):
+def filled(rows: list[Any]) -> SufficientStatistics:
     statistics = SufficientStatistics()
     for who, left, right, outcome, coin in rows:
         statistics.add(who, left, right, outcome, coin=coin)
     return statistics
 
 
-def dense_gap(rows, left, right, ridge, biases):
+def dense_gap(rows: list[Any], left: int, right: int, ridge: float, biases: dict[Any, Any] | dict[str, Any]) -> Any:
     """theta[left] - theta[right] of a ridge fit to the rows."""
     D, y = np.zeros((len(rows), 6)), np.zeros(len(rows))
     for k, (who, a, b, outcome, _) in enumerate(rows):
@@ -115,10 +118,10 @@ def dense_gap(rows, left, right, ridge, biases):
 
 
 @pytest.mark.parametrize("biases", [{}, {0: 0.4, 3: -0.2}], ids=["no bias known", "biases of the last run"])
-def test_consensus_without_the_coin_equals_a_refit_without_its_answers(biases):
+def test_consensus_without_the_coin_equals_a_refit_without_its_answers(biases: dict[Any, Any]) -> None:
     rows = history(np.random.default_rng(2))
     statistics = filled(rows)
-    consensus = Consensus(statistics, biases)
+    consensus = LiveConsensus(statistics, biases)
     ridge = ridge_for(statistics.answers())
     for _, left, right, _, coin in rows:
         others = [row for row in rows if row[4] != coin]
@@ -129,30 +132,30 @@ def test_consensus_without_the_coin_equals_a_refit_without_its_answers(biases):
         assert consensus.probability_left(left, right, "a new coin") == consensus.probability_left(left, right)
 
 
-def test_consensus_where_only_the_same_coin_was_answered_is_even():
+def test_consensus_where_only_the_same_coin_was_answered_is_even() -> None:
     statistics = SufficientStatistics()
     for who in range(5):
         statistics.add(who, "a", "b", 1.0, coin="task 1")
-    consensus = Consensus(statistics)
+    consensus = LiveConsensus(statistics)
     assert consensus.probability_left("a", "b", "task 1") == pytest.approx(0.5)
     assert consensus.probability_left("a", "b", "task 2") > 0.5
     assert consensus.probability_left("a", "unknown") == 0.5
 
 
-def test_consensus_where_one_coin_decided_several_pairs_is_even_for_that_coin():
+def test_consensus_where_one_coin_decided_several_pairs_is_even_for_that_coin() -> None:
     statistics = SufficientStatistics()
     statistics.add("ann", "a", "b", 1.0, coin="shared").add("ann", "b", "c", 1.0, coin="shared")
     statistics.add("bob", "a", "b", 1.0, coin="other")
-    consensus = Consensus(statistics)
+    consensus = LiveConsensus(statistics)
     assert consensus.probability_left("a", "b", "shared") == 0.5
     assert consensus.probability_left("a", "c", "other") == 0.5  # another pair than the one the coin is known for
 
 
-def test_consensus_of_nothing_is_even():
-    assert Consensus(SufficientStatistics()).probability_left("a", "b") == 0.5
+def test_consensus_of_nothing_is_even() -> None:
+    assert LiveConsensus(SufficientStatistics()).probability_left("a", "b") == 0.5
 
 
-def test_crowd_counts_a_coin_of_an_annotator_once():
+def test_crowd_counts_a_coin_of_an_annotator_once() -> None:
     crowd = LiveCrowd()
     for _ in range(5):
         crowd.observe("ann", 1.0, coin="task 1")
@@ -162,7 +165,7 @@ def test_crowd_counts_a_coin_of_an_annotator_once():
     assert crowd.evidence["bob"].answers == 1
 
 
-def test_crowd_warns_of_a_clicker_and_keeps_the_warning():
+def test_crowd_warns_of_a_clicker_and_keeps_the_warning() -> None:
     crowd = LiveCrowd(q=0.1)
     rng = np.random.default_rng(0)
     for k in range(60):
@@ -173,17 +176,19 @@ def test_crowd_warns_of_a_clicker_and_keeps_the_warning():
     for k in range(200):
         crowd.observe("clicker", -1.0, coin=100 + k)
     assert "clicker" in crowd.warn()
-    assert crowd.persistent(["clicker", 3, "never seen"]) == ["clicker"]
 
 
-def test_persists_needs_a_flag_and_lasting_evidence():
-    assert persists(flagged=True, sup_e=20.0, warned=False)
-    assert persists(flagged=True, sup_e=1.0, warned=True)
-    assert not persists(flagged=True, sup_e=19.9, warned=False)
-    assert not persists(flagged=False, sup_e=100.0, warned=True)
+@pytest.mark.parametrize("how", ["own coins", "shared coins", "both orders"])
+def test_may_warn_where_the_last_audit_trusts_the_sides(how: str | None) -> None:
+    assert may_warn(how)
 
 
-def test_early_warnings_follow_e_bh():
+@pytest.mark.parametrize("how", ["none", "sides fixed", None])
+def test_may_warn_without_random_sides_or_before_the_first_audit_is_refused(how: str | None) -> None:
+    assert not may_warn(how)
+
+
+def test_early_warnings_follow_e_bh() -> None:
     assert early_warnings([100.0, 1.0, 0.5], 0.1).tolist() == [True, False, False]
     assert early_warnings([29.0, 1.0, 0.5], 0.1).tolist() == [False, False, False]
     assert early_warnings([16.0, 15.0, 0.5], 0.1).tolist() == [True, True, False]

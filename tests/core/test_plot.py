@@ -1,7 +1,9 @@
 """Figures: what is drawn, for whom, and that labels cannot break them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -10,11 +12,12 @@ import pytest
 
 from fdr_core import detect, plot
 from fdr_core.errors import ConfigurationError
+from fdr_core.findings import FINDINGS
 from fdr_core.simulate import small_team
 
 
 @pytest.fixture(autouse=True)
-def _no_window():
+def _no_window() -> Iterator[Any]:
     mpl.use("Agg")
     yield
     from matplotlib import pyplot
@@ -23,10 +26,10 @@ def _no_window():
 
 
 def table() -> pd.DataFrame:
-    """Four annotators, one of each verdict."""
-    verdict = ["bad", "ugly", "good", "not assessable"]
+    """Four annotators, one of each group of findings."""
+    finding = ["always left", "leans left", "no lean seen", "not assessable"]
     return pd.DataFrame(
-        {"annotator": list("abcd"), "left": [40, 30, 20, 1], "right": [0, 10, 19, 2], "verdict": verdict}
+        {"annotator": list("abcd"), "left": [40, 30, 20, 1], "right": [0, 10, 19, 2], "finding": finding}
     )
 
 
@@ -43,41 +46,43 @@ class StandIn:
 
     annotators: pd.DataFrame = field(default_factory=table)
     ranking: pd.DataFrame = field(default_factory=ranked)
-    path_record: SimpleNamespace | None = field(
+    lbi: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(
-            times=np.array([0.0, 1.0, 2.0]),
-            gamma=np.array([[0, 0, 0, 0], [0.5, 0, 0, 0], [0.6, -0.4, 0.1, 0]]),
-            annotators=np.array(list("abcd"), dtype=object),
+            path=SimpleNamespace(
+                times=np.array([0.0, 1.0, 2.0]),
+                gamma=np.array([[0, 0, 0, 0], [0.5, 0, 0, 0], [0.6, -0.4, 0.1, 0]]),
+                annotators=np.array(list("abcd"), dtype=object),
+            )
         )
     )
 
 
-def legend(axes) -> list[str]:
+def legend(axes: Any) -> list[str]:
     """The texts of the legend."""
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
-def test_path_draws_one_line_per_annotator_in_the_colour_of_its_verdict():
+def test_path_draws_one_line_per_annotator_in_the_colour_of_its_finding() -> None:
     axes = plot.path(StandIn())
-    assert legend(axes) == ["not assessable (1)", "good (1)", "ugly (1)", "bad (1)"]
-    bad = axes.collections[-1]
-    np.testing.assert_allclose(bad.get_segments()[0][:, 1], [0, 0.5, 0.6])
-    assert mpl.colors.to_hex(bad.get_color()[0]) == "#d55e00"
+    assert legend(axes) == ["not certain (1)", "not flagged (1)", "leans (1)", "always one side (1)"]
+    always: Any = axes.collections[-1]
+    np.testing.assert_allclose(always.get_segments()[0][:, 1], [0, 0.5, 0.6])
+    assert mpl.colors.to_hex(always.get_color()[0]) == "#d55e00"
     axes.figure.canvas.draw()
 
 
-def test_path_without_a_record_is_a_configuration_error():
+def test_path_without_a_record_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="no path to draw"):
-        plot.path(StandIn(path_record=None))
+        plot.path(StandIn(lbi=SimpleNamespace(path=SimpleNamespace(times=np.zeros(0)))))
 
 
-def test_scatter_puts_each_annotator_at_its_clicks():
+def test_scatter_puts_each_annotator_at_its_clicks() -> None:
     axes = plot.scatter(StandIn())
-    assert [tuple(c.get_offsets()[0]) for c in axes.collections] == [(1, 2), (20, 19), (30, 10), (40, 0)]
+    assert [tuple(np.asarray(c.get_offsets())[0]) for c in axes.collections] == [(1, 2), (20, 19), (30, 10), (40, 0)]
     axes.figure.canvas.draw()
 
 
-def test_ranking_shows_the_best_items_first_and_survives_hostile_names():
+def test_ranking_shows_the_best_items_first_and_survives_hostile_names() -> None:
     axes = plot.ranking(StandIn())
     labels = [text.get_text() for text in axes.get_yticklabels()]
     assert labels[0] == "item 0"
@@ -86,13 +91,13 @@ def test_ranking_shows_the_best_items_first_and_survives_hostile_names():
     axes.figure.canvas.draw()
 
 
-def test_ranking_of_many_items_says_how_many_are_shown():
+def test_ranking_of_many_items_says_how_many_are_shown() -> None:
     assert "best 40 of 100" in plot.ranking(StandIn(ranking=ranked(100))).get_title()
     with pytest.raises(ConfigurationError, match="most is 0"):
         plot.ranking(StandIn(), most=0)
 
 
-def test_plots_draw_into_the_given_axes():
+def test_plots_draw_into_the_given_axes() -> None:
     from matplotlib import pyplot
 
     _, given = pyplot.subplots(1, 3)
@@ -102,17 +107,21 @@ def test_plots_draw_into_the_given_axes():
     assert plot.ranking(stand_in, ax=given[2]) is given[2]
 
 
-def test_verdicts_with_details_belong_to_their_group():
-    changed = table().assign(verdict=["bad", "ugly", "good", "not assessable yet: needs about 14 more answers"])
-    assert "not assessable (1)" in legend(plot.scatter(StandIn(annotators=changed)))
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_every_finding_is_drawn_in_a_group(finding: str) -> None:
+    changed = table().assign(finding=finding)
+    (name,) = legend(plot.scatter(StandIn(annotators=changed)))
+    assert name.endswith(" (4)")
+    assert ("always" in name, "leans" in name) == ("always" in finding, "leans" in finding)
 
 
-def test_plots_of_a_real_detection_show_everybody():
+def test_plots_of_a_real_detection_show_everybody() -> None:
     detection = detect(small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons, draws=1)
     path = plot.path(detection)
-    assert sum(len(lines.get_segments()) for lines in path.collections) == 12
+    lines: list[Any] = list(path.collections)
+    assert sum(len(line.get_segments()) for line in lines) == 12
     points = plot.scatter(detection)
-    assert sum(len(group.get_offsets()) for group in points.collections) == 12
+    assert sum(len(np.asarray(group.get_offsets())) for group in points.collections) == 12
     assert len(plot.ranking(detection).get_yticklabels()) == 20
     with pytest.raises(ConfigurationError, match="no path to draw"):
         plot.path(detect(small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons, draws=1, path="marginal"))

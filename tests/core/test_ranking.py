@@ -1,13 +1,17 @@
 """Refit, standard errors, rank intervals and order changes against dense least squares."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
-from fdr_core import Comparisons, detect
+from fdr_core import Comparisons, detect, rank_intervals
+from fdr_core.answers import Answers, sum_answers
 from fdr_core.design import DENSE_ITEMS
-from fdr_core.ranking import Z95, Refit, order_changes, ranking_table, refit
-from fdr_core.statistics import Answers, sum_answers
+from fdr_core.rank_intervals import Z95
+from fdr_core.ranking import Refit, _centred, ranking_of_refit, refit
 from tests.core.cases import crowd, sums_of
 from tests.core.dense import dense_design
 from tests.core.test_design import two_groups
@@ -16,7 +20,7 @@ FLAGGED = np.array([1, 2])
 ITEMS = np.array([f"item {k}" for k in range(8)], dtype=object)
 
 
-def dense_refit(answers, flagged):
+def dense_refit(answers: Answers, flagged: NDArray[Any]) -> tuple[Any, ...]:
     """Least squares on [D, A_S], scores centred; with the covariance of the scores."""
     D, A = dense_design(answers, 8, 20)
     A = A[:, flagged] * np.sqrt(np.bincount(answers.annotator, minlength=20)[flagged])
@@ -29,7 +33,7 @@ def dense_refit(answers, flagged):
 
 
 @pytest.mark.parametrize("flagged", [FLAGGED, np.zeros(0, dtype=np.int64)], ids=["two flagged", "nobody flagged"])
-def test_refit_equals_dense_least_squares(flagged):
+def test_refit_equals_dense_least_squares(flagged: NDArray[Any]) -> None:
     answers = crowd(np.random.default_rng(0), graded=True)
     fit = refit(sums_of(answers), flagged, fallback_ridge=5.0)
     theta, gamma, variance, _ = dense_refit(answers, flagged)
@@ -41,10 +45,10 @@ def test_refit_equals_dense_least_squares(flagged):
 
 
 @pytest.mark.parametrize("flagged", [FLAGGED, np.zeros(0, dtype=np.int64)], ids=["two flagged", "nobody flagged"])
-def test_standard_errors_and_rank_intervals_equal_the_dense_formula(flagged):
+def test_standard_errors_and_rank_intervals_equal_the_dense_formula(flagged: NDArray[Any]) -> None:
     answers = crowd(np.random.default_rng(0), n_answers=150)
     sums = sums_of(answers)
-    table = ranking_table(refit(sums, flagged, fallback_ridge=5.0), sums, ITEMS).set_index("item").loc[ITEMS]
+    table = ranking_of_refit(refit(sums, flagged, fallback_ridge=5.0), sums).table(ITEMS).set_index("item").loc[ITEMS]
     theta, _, _, cov = dense_refit(answers, flagged)
     centre = np.eye(8) - 1 / 8
     cov = centre @ cov @ centre
@@ -62,10 +66,10 @@ def test_standard_errors_and_rank_intervals_equal_the_dense_formula(flagged):
     assert (table["rank"] <= table["rank_high"]).all()
 
 
-def test_order_changes_equal_brute_force_the_clearest_first():
+def test_order_changes_equal_brute_force_the_clearest_first() -> None:
     sums = sums_of(crowd(np.random.default_rng(3), n_answers=120, n_biased=10, bias=0.9))
     fit = refit(sums, np.arange(10), fallback_ridge=5.0)
-    found = order_changes(fit, ITEMS)
+    found = ranking_of_refit(fit, sums).order_changes(ITEMS)
     expected = {
         (ITEMS[i], ITEMS[j])
         for i in range(8)
@@ -77,49 +81,51 @@ def test_order_changes_equal_brute_force_the_clearest_first():
     assert (np.diff(found["difference"]) <= 0).all()
     score = dict(zip(ITEMS, fit.theta, strict=True))
     raw = dict(zip(ITEMS, fit.raw, strict=True))
+    row: Any
     for row in found.itertuples():
         assert row.difference == pytest.approx(score[row.above] - score[row.below])
         assert row.raw_difference == pytest.approx(raw[row.above] - raw[row.below])
         assert row.difference > 0 > row.raw_difference
 
 
-def test_order_changes_without_any_flag_are_none():
+def test_order_changes_without_any_flag_are_none() -> None:
     sums = sums_of(crowd(np.random.default_rng(3)))
-    found = order_changes(refit(sums, np.zeros(0, dtype=np.int64), fallback_ridge=5.0), ITEMS)
-    assert list(found.columns) == ["above", "below", "raw_difference", "difference"]
+    fit = refit(sums, np.zeros(0, dtype=np.int64), fallback_ridge=5.0)
+    found = ranking_of_refit(fit, sums).order_changes(ITEMS)
+    assert list(found.columns) == ["above", "below", "raw_difference", "difference", "probability"]
     assert found.empty
 
 
-def test_ranking_of_two_groups_ranks_each_on_its_own():
+def test_ranking_of_two_groups_ranks_each_on_its_own() -> None:
     answers = two_groups()
     sums = sums_of(answers)
     fit = refit(sums, FLAGGED, fallback_ridge=5.0)
-    table = ranking_table(fit, sums, ITEMS)
+    table = ranking_of_refit(fit, sums).table(ITEMS)
     for _, group in table.groupby("component"):
         assert sorted(group["rank"]) == [1, 2, 3, 4]
         assert group["score"].sum() == pytest.approx(0.0, abs=1e-12)
         assert group["rank_high"].max() <= 4
-    changes = order_changes(fit, ITEMS)
+    changes = ranking_of_refit(fit, sums).order_changes(ITEMS)
     part = dict(zip(table["item"], table["component"], strict=True))
     assert all(part[a] == part[b] for a, b in zip(changes["above"], changes["below"], strict=True))
     theta, _, _, cov = dense_refit(answers, FLAGGED)
-    for group in (range(4), range(4, 8)):
+    for part_of in (range(4), range(4, 8)):
         centre = np.eye(4) - 1 / 4
-        local = centre @ cov[np.ix_(group, group)] @ centre
-        rows = table.set_index("item").loc[ITEMS[list(group)]]
+        local = centre @ cov[np.ix_(part_of, part_of)] @ centre
+        rows = table.set_index("item").loc[ITEMS[list(part_of)]]
         assert rows["se"].to_numpy() == pytest.approx(np.sqrt(np.diag(local)))
-        assert rows["score"].to_numpy() == pytest.approx(theta[list(group)] - theta[list(group)].mean())
+        assert rows["score"].to_numpy() == pytest.approx(theta[list(part_of)] - theta[list(part_of)].mean())
 
 
-def test_ranking_of_equal_scores_shares_the_better_rank():
+def test_ranking_of_equal_scores_shares_the_better_rank() -> None:
     fit = Refit(np.array([0.5, 0.5, -1.0]), np.zeros(3), np.zeros(0), 1.0, np.zeros(3, dtype=np.int64), None)
     answers = Answers(np.zeros(3, int), np.array([0, 1, 2]), np.array([1, 2, 0]), np.zeros(3), np.arange(3), np.ones(3))
-    table = ranking_table(fit, sum_answers(answers, 3, 1), np.array(["a", "b", "c"], dtype=object))
+    table = ranking_of_refit(fit, sum_answers(answers, 3, 1)).table(np.array(["a", "b", "c"], dtype=object))
     assert table["rank"].tolist() == [1, 1, 3]
     assert table["raw_rank"].tolist() == [1, 1, 1]
 
 
-def test_refit_where_items_absorb_the_bias_falls_back_on_the_ridge():
+def test_refit_where_items_absorb_the_bias_falls_back_on_the_ridge() -> None:
     n_tasks = 30
     rows = [(j, 2 * t, 2 * t + 1, 1.0 if j == 0 else (-1.0) ** t) for j in range(2) for t in range(n_tasks)]
     frame = pd.DataFrame(rows, columns=["annotator", "left", "right", "outcome"])
@@ -137,15 +143,38 @@ def test_refit_where_items_absorb_the_bias_falls_back_on_the_ridge():
     assert np.isfinite(fit.theta).all()
 
 
+def test_rank_intervals_of_a_large_component_count_the_items_whose_intervals_lie_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rank_intervals, "DENSE_ITEMS", 3)
+    rng = np.random.default_rng(8)
+    theta = np.array([3.0, 2.8, 2.6, 0.1, 0.0, -2.9, -3.0, -6.0])
+    left = rng.integers(8, size=600)
+    right = (left + rng.integers(1, 8, size=600)) % 8
+    outcome = np.tanh(theta[left] - theta[right]) + rng.normal(scale=0.3, size=600)
+    sums = sum_answers(Answers(left % 5, left, right, outcome, np.arange(600), np.ones(600)), 8, 5)
+    fit = refit(sums, np.zeros(0, dtype=np.int64), fallback_ridge=5.0)
+    table = ranking_of_refit(fit, sums).table(ITEMS)
+    low, high = (table["score"] - Z95 * table["se"]).to_numpy(), (table["score"] + Z95 * table["se"]).to_numpy()
+    better = [1 + sum(other > own for other in low) for own in high]
+    worse = [8 - sum(other < own for other in high) for own in low]
+    assert table["rank_low"].tolist() == better
+    assert table["rank_high"].tolist() == worse
+    assert 1 < len(set(better)) < 8
+    L = sums.laplacian.toarray()
+    exact = np.sqrt(fit.variance * np.diag(np.linalg.inv(L + 1 / 8) - 1 / 8))
+    assert table.sort_values("item")["se"].to_numpy() == pytest.approx(exact, rel=0.4)
+
+
 @pytest.mark.slow
-def test_ranking_of_many_items_has_standard_errors_close_to_the_exact_ones():
+def test_ranking_of_many_items_has_standard_errors_close_to_the_exact_ones() -> None:
     rng = np.random.default_rng(5)
     n = DENSE_ITEMS + 100
     left = np.concatenate([np.arange(n), rng.integers(n, size=9 * n)])
     right = (left + rng.integers(1, n, size=10 * n)) % n
     theta = rng.normal(size=n)
     outcome = np.where(theta[left] - theta[right] + rng.logistic(size=10 * n) > 0, 1.0, -1.0)
-    result = detect(Comparisons.from_arrays(left % 20, left, right, outcome), draws=1, path="marginal")
+    result = detect(Comparisons.from_arrays(left % 20, left, right, outcome), draws=0, consensus="least squares")
     table = result.ranking.sort_values("item")
     answers = Answers(left % 20, left, right, outcome, np.arange(10 * n), np.ones(10 * n))
     L = sum_answers(answers, n, 20).laplacian.toarray()
@@ -163,3 +192,14 @@ def test_ranking_of_many_items_has_standard_errors_close_to_the_exact_ones():
     assert (table["rank"] <= table["rank_high"]).all()
     inside = (table["rank_low"] <= n / 2) & (table["rank_high"] >= n / 2)
     assert 0.1 < inside.mean() < 0.95
+
+
+def test_scores_are_centred_within_each_component_worked_by_hand() -> None:
+    centred = _centred(np.array([1.0, 3.0, 10.0, 20.0, 30.0]), np.array([0, 0, 1, 1, 1]))
+    assert centred.tolist() == [-1.0, 1.0, -10.0, 0.0, 10.0]
+
+
+def test_ranking_of_a_refit_is_settled_in_one_step() -> None:
+    sums = sums_of(crowd(np.random.default_rng(3)))
+    found = ranking_of_refit(refit(sums, FLAGGED, fallback_ridge=5.0), sums)
+    assert (found.method, found.converged, found.n_iter) == ("least squares", True, 1)

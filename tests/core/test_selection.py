@@ -1,9 +1,12 @@
 """Thresholds, the multi-copy rule and e-values against brute force."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fdr_core.selection import e_bh, e_values, loss_limit, race_results, select, smallest_list
 
@@ -14,7 +17,7 @@ LEVELS = st.lists(
 )
 
 
-def brute_force(level, result, q, offset, copies):
+def brute_force(level: NDArray[Any], result: NDArray[Any], q: float, offset: float, copies: int) -> tuple[Any, ...]:
     """The lowest positive level t with (offset + losses(t)) / d <= q wins(t), tried one by one."""
     for t in sorted(set(level[level > 0])):
         wins = ((level >= t) & (result > 0)).sum()
@@ -25,7 +28,7 @@ def brute_force(level, result, q, offset, copies):
 
 
 @given(LEVELS, st.sampled_from([0.05, 0.1, 0.2, 0.5]), st.sampled_from([0.0, 1.0]), st.sampled_from([1, 2, 5, 10]))
-def test_select_equals_brute_force(races, q, offset, copies):
+def test_select_equals_brute_force(races: list[Any], q: float, offset: float, copies: int) -> None:
     level = np.array([pair[0] for pair in races])
     result = np.array([pair[1] for pair in races], dtype=np.int8)
     chosen = select(level, result, q=q, offset=offset, copies=copies)
@@ -35,7 +38,7 @@ def test_select_equals_brute_force(races, q, offset, copies):
 
 
 @given(LEVELS, st.sampled_from([0.1, 0.2, 0.5]), st.sampled_from([0.0, 1.0]))
-def test_select_with_one_copy_equals_the_thresholds_of_the_paper(races, q, offset):
+def test_select_with_one_copy_equals_the_thresholds_of_the_paper(races: list[Any], q: float, offset: float) -> None:
     level = np.array([pair[0] for pair in races])
     W = level * np.array([pair[1] for pair in races])
     passing = [t for t in np.abs(W[W != 0]) if (offset + (-t >= W).sum()) / max(1, (t <= W).sum()) <= q]
@@ -44,7 +47,7 @@ def test_select_with_one_copy_equals_the_thresholds_of_the_paper(races, q, offse
     assert chosen.selected.tolist() == expected.tolist()
 
 
-def test_select_where_nothing_passes_selects_nobody():
+def test_select_where_nothing_passes_selects_nobody() -> None:
     chosen = select(np.array([3.0, 2.0]), np.array([1, 1], dtype=np.int8), q=0.1, offset=1.0, copies=1)
     assert not chosen.selected.any()
     assert chosen.threshold == np.inf
@@ -52,7 +55,7 @@ def test_select_where_nothing_passes_selects_nobody():
     assert not select(np.zeros(2), np.zeros(2, dtype=np.int8), q=0.1, offset=0.0, copies=1).selected.any()
 
 
-def test_select_worked_by_hand_stops_at_the_last_level_that_passes():
+def test_select_worked_by_hand_stops_at_the_last_level_that_passes() -> None:
     level = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 4.0])
     result = np.array([1, 1, -1, 1, 1, -1], dtype=np.int8)
     # d = 5, q = .1: (1 + losses)/5 <= .1 wins needs wins >= 2 (1 + losses): passes at 8 (2 wins) and at 5 (4 wins, 1)
@@ -62,7 +65,7 @@ def test_select_worked_by_hand_stops_at_the_last_level_that_passes():
     assert e_values(chosen, 5).tolist() == [15.0, 15.0, 0.0, 15.0, 15.0, 0.0]  # m d / (1 + losses)
 
 
-def test_race_results_with_tied_and_absent_columns_are_neither_win_nor_loss():
+def test_race_results_with_tied_and_absent_columns_are_neither_win_nor_loss() -> None:
     entry = np.array([[3.0, 1.0, 2.0, 0.0, 0.0], [1.0, 3.0, 2.0, 0.0, 1.0], [0.0, 2.0, 1.0, 0.0, 0.0]]).ravel()
     level, result = race_results(entry, 5)
     assert level.tolist() == [3.0, 3.0, 2.0, 0.0, 1.0]
@@ -74,7 +77,9 @@ def test_race_results_with_tied_and_absent_columns_are_neither_win_nor_loss():
     ("q", "cut", "copies", "expected"),
     [(0.1, "knockoff+", 10, 1), (0.1, "knockoff+", 1, 10), (0.1, "knockoff+", 5, 2), (0.1, "knockoff", 1, 1)],
 )
-def test_smallest_list_is_the_fewest_wins_that_pass_without_a_loss(q, cut, copies, expected):
+def test_smallest_list_is_the_fewest_wins_that_pass_without_a_loss(
+    q: float, cut: str, copies: int, expected: int
+) -> None:
     assert smallest_list(q, cut, copies) == expected
     offset = 1.0 if cut == "knockoff+" else 0.0
     for wins in range(1, 20):
@@ -83,7 +88,9 @@ def test_smallest_list_is_the_fewest_wins_that_pass_without_a_loss(q, cut, copie
 
 
 @given(st.integers(1, 60), st.sampled_from([0.05, 0.1, 0.3]), st.sampled_from([0.0, 1.0]), st.sampled_from([1, 5, 10]))
-def test_loss_limit_is_the_most_losses_after_which_a_threshold_can_still_pass(m, q, offset, copies):
+def test_loss_limit_is_the_most_losses_after_which_a_threshold_can_still_pass(
+    m: int, q: float, offset: float, copies: int
+) -> None:
     limit = loss_limit(m, q, offset, copies)
     for losses in range(m + 1):
         can_pass = (offset + losses) / copies <= q * (m - losses) + 1e-12
@@ -91,7 +98,7 @@ def test_loss_limit_is_the_most_losses_after_which_a_threshold_can_still_pass(m,
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 5.0, 10.0, 20.0, 40.0, 100.0]), min_size=1, max_size=12))
-def test_e_bh_equals_brute_force(values):
+def test_e_bh_equals_brute_force(values: list[Any]) -> None:
     e, q = np.array(values), 0.1
     m = len(e)
     sizes = [k for k in range(1, m + 1) if np.sort(e)[::-1][k - 1] >= m / (q * k) - 1e-9]
@@ -102,19 +109,20 @@ def test_e_bh_equals_brute_force(values):
         assert e[chosen].min() >= e[~chosen].max(initial=0.0)
 
 
-def test_e_values_of_null_races_have_mean_at_most_one_per_annotator():
+def test_e_values_of_null_races_have_mean_at_most_one_per_annotator() -> None:
     rng = np.random.default_rng(0)
-    m, copies, total = 20, 4, []
+    m, copies = 20, 4
+    sums = []
     for _ in range(4000):
         result = np.where(rng.random(m) < 1 / (copies + 1), 1, -1).astype(np.int8)
-        total.append(e_values(select(rng.random(m) + 0.1, result, q=0.3, offset=1.0, copies=copies), copies).sum())
-    total = np.array(total)
+        sums.append(e_values(select(rng.random(m) + 0.1, result, q=0.3, offset=1.0, copies=copies), copies).sum())
+    total = np.array(sums)
     assert total.mean() <= m + 3 * total.std() / np.sqrt(len(total))
     assert total.mean() > 0.2 * m
 
 
 @pytest.mark.parametrize("copies", [1, 5, 10])
-def test_multi_copy_rule_on_null_races_controls_the_false_discovery_rate(copies):
+def test_multi_copy_rule_on_null_races_controls_the_false_discovery_rate(copies: int) -> None:
     rng = np.random.default_rng(copies)
     fdp = []
     for _ in range(4000):

@@ -1,6 +1,8 @@
 """Statistics after any history equal a rebuild from the answers that remain."""
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +30,7 @@ STEP = st.one_of(
 )
 
 
-def bulk(rows):
+def bulk(rows: Any) -> Any:
     """Comparisons of answers that all have a coin, or all have none."""
     annotators, pairs, outcomes, coins = zip(*rows, strict=True)
     left, right = zip(*pairs, strict=True)
@@ -37,7 +39,7 @@ def bulk(rows):
     )
 
 
-def by_kind(rows):
+def by_kind(rows: Any) -> Iterator[Any]:
     """Bulk tables have one kind of coin each."""
     for is_own in (True, False):
         part = [row for row in rows if (row[3] is None) == is_own]
@@ -45,14 +47,14 @@ def by_kind(rows):
             yield bulk(part)
 
 
-def rebuilt(rows):
+def rebuilt(rows: Any) -> Any:
     statistics = SufficientStatistics()
     for annotator, (left, right), outcome, coin in rows:
         statistics.add(annotator, left, right, outcome, coin=coin)
     return statistics
 
 
-def apply(statistics, rows, step):
+def apply(statistics: Any, rows: Any, step: Any) -> None:
     """One step on the statistics and on the plain list of answers."""
     kind, value = step
     if kind == "add one":
@@ -77,7 +79,7 @@ def apply(statistics, rows, step):
         _ = statistics.sums
 
 
-def by_label(statistics):
+def by_label(statistics: Any) -> Any:
     """All sums in an order that does not depend on the history."""
     sums = statistics.sums
     item = np.argsort([str(label) for label in statistics.items], kind="stable")
@@ -99,8 +101,9 @@ def by_label(statistics):
 @pytest.mark.slow
 @given(st.lists(STEP, max_size=14))
 @settings(max_examples=100)
-def test_statistics_after_any_history_equal_a_rebuild(steps):
-    statistics, rows = SufficientStatistics(), []
+def test_statistics_after_any_history_equal_a_rebuild(steps: Any) -> None:
+    statistics = SufficientStatistics()
+    rows: list[Any] = []
     for step in steps:
         apply(statistics, rows, step)
     fresh = rebuilt(rows)
@@ -114,7 +117,7 @@ def test_statistics_after_any_history_equal_a_rebuild(steps):
     assert len(np.unique(statistics.answers().coin)) == own + len({row[3] for row in rows} - {None})
 
 
-def test_sums_of_a_table_equal_the_dense_products():
+def test_sums_of_a_table_equal_the_dense_products() -> None:
     answers = crowd(np.random.default_rng(0), graded=True)
     sums = sums_of(answers)
     D, _ = dense_design(answers, 8, 20)
@@ -131,14 +134,14 @@ def test_sums_of_a_table_equal_the_dense_products():
 
 
 @pytest.mark.parametrize("coin", [None, "coin 1"])
-def test_remove_of_what_was_never_added_raises(coin):
+def test_remove_of_what_was_never_added_raises(coin: str | None) -> None:
     statistics = SufficientStatistics().add("ann", "a", "b", 1.0, coin=coin)
     statistics.remove("ann", "a", "b", -1.0, coin=coin)
     with pytest.raises(InputError, match="'ann' with outcome -1 was removed more often"):
         statistics.answers()
 
 
-def test_remove_without_a_coin_leaves_the_equal_answer_under_a_recorded_coin():
+def test_remove_without_a_coin_leaves_the_equal_answer_under_a_recorded_coin() -> None:
     statistics = SufficientStatistics()
     statistics.add("ann", "a", "b", 1.0).add("ann", "a", "b", 1.0, coin="coin 1")
     statistics.remove("ann", "a", "b", 1.0)
@@ -148,7 +151,7 @@ def test_remove_without_a_coin_leaves_the_equal_answer_under_a_recorded_coin():
         statistics.answers()
 
 
-def test_remove_of_a_bridge_separates_the_components():
+def test_remove_of_a_bridge_separates_the_components() -> None:
     statistics = SufficientStatistics()
     statistics.add("ann", "a", "b", 1.0).add("ann", "c", "d", 1.0).add("ann", "b", "c", -1.0)
     assert components_of(statistics.sums.laplacian).max() == 0
@@ -156,7 +159,7 @@ def test_remove_of_a_bridge_separates_the_components():
     assert components_of(statistics.sums.laplacian).max() == 1
 
 
-def test_repeated_answers_under_one_coin_are_summed():
+def test_repeated_answers_under_one_coin_are_summed() -> None:
     statistics = SufficientStatistics()
     for _ in range(3):
         statistics.add("ann", "a", "b", 1.0, coin="coin 1")
@@ -164,30 +167,30 @@ def test_repeated_answers_under_one_coin_are_summed():
 
 
 @pytest.mark.parametrize("outcome", [1.5, float("nan"), float("inf"), None])
-def test_add_of_an_outcome_outside_the_range_raises(outcome):
+def test_add_of_an_outcome_outside_the_range_raises(outcome: float | None) -> None:
     with pytest.raises(InputError, match=r"\[-1, 1\]"):
         SufficientStatistics().add("ann", "a", "b", outcome)
 
 
-def test_add_of_a_self_comparison_raises():
+def test_add_of_a_self_comparison_raises() -> None:
     with pytest.raises(InputError, match="'a' with itself"):
         SufficientStatistics().add("ann", "a", "a", 1.0)
 
 
-def test_coin_source_of_several_is_the_least_certain():
+def test_coin_source_of_several_is_the_least_certain() -> None:
     statistics = SufficientStatistics()
     assert statistics.coin_source == "own"
     assert statistics.add("ann", "a", "b", 1.0, coin=1).coin_source == "coin"
     assert statistics.add("ann", "a", "b", 1.0, coin=2, coin_source="task").coin_source == "task"
 
 
-def test_skips_added_and_taken_back_are_counted():
+def test_skips_added_and_taken_back_are_counted() -> None:
     statistics = SufficientStatistics().skip("a", "b", 3).skip("b", "a").skip("a", "b", -1).skip("b", "a", -1)
     left, right, count = statistics.skips()
     assert (left.tolist(), right.tolist(), count.tolist()) == ([0], [1], [2.0])
 
 
-def test_merge_adds_skips_and_exclusions_by_label():
+def test_merge_adds_skips_and_exclusions_by_label() -> None:
     one, other = SufficientStatistics().add("ann", "a", "b", 1.0), SufficientStatistics()
     other.add("bob", "b", "a", 1.0).skip("b", "c")
     other.excluded["prediction"] += 2
@@ -197,14 +200,14 @@ def test_merge_adds_skips_and_exclusions_by_label():
     assert one.excluded["prediction"] == 2
 
 
-def test_statistics_are_unhashable_and_unequal_to_other_things():
+def test_statistics_are_unhashable_and_unequal_to_other_things() -> None:
     assert SufficientStatistics() != 1
     with pytest.raises(TypeError):
         hash(SufficientStatistics())
     assert repr(SufficientStatistics()) == "SufficientStatistics(0 answers, 0 annotators, 0 items)"
 
 
-def test_detect_after_answers_were_taken_back_forgets_annotators_and_items_without_answers():
+def test_detect_after_answers_were_taken_back_forgets_annotators_and_items_without_answers() -> None:
     statistics = SufficientStatistics()
     for k in range(12):
         statistics.add("ann", *(("a", "b") if k % 2 else ("b", "a")), 1.0)

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from backend.settings import TABLE
-from tests import components
-from tests.postgres_server import PostgresServer
+from harness import components
+from harness.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCKER = ROOT / "docker"
@@ -156,8 +156,8 @@ def test_label_studio_block_list_opens_exactly_one_address(label_studio_program:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for version in (4, 6):
-        default = [net for net in map(ipaddress.ip_network, done.stdout.split()) if net.version == version]
-        ours = [net for net in map(ipaddress.ip_network, banned.split(",")) if net.version == version]
+        default: list[Any] = [net for net in map(ipaddress.ip_network, done.stdout.split()) if net.version == version]
+        ours: list[Any] = [net for net in map(ipaddress.ip_network, banned.split(",")) if net.version == version]
         opened = [ipaddress.ip_network(f"{EVENHAND_ADDRESS}/32")] if version == 4 else []
         assert list(ipaddress.collapse_addresses([*ours, *opened])) == list(ipaddress.collapse_addresses(default))
 
@@ -368,7 +368,7 @@ def check_image(root: Path) -> None:
     assert "serve" in done.stdout
     assert "worker" in done.stdout
     installed = root / "opt" / "evenhand" / "lib" / "python3.11" / "site-packages" / "backend"
-    for folder in ("migrations", "web/templates", "web/static"):
+    for folder in ("store/migrations", "web/templates", "web/static"):
         expected = {
             path.relative_to(ROOT / "backend") for path in (ROOT / "backend" / folder).rglob("*") if path.is_file()
         }

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 
-from scripts.label_studio_server import LabelStudioServer, running
+from harness.label_studio import LabelStudioServer, running
 from tests.docker.test_docker import DOCKER, EVENHAND_ADDRESS, env_file
 
 OPEN, BLOCKED = "127.0.0.1", "127.0.0.2"
@@ -60,15 +60,15 @@ def backend_at(address: str) -> Iterator[tuple[str, list[str]]]:
 
 def block_list_open_for(address: str) -> str:
     """Return compose's block list with another address open instead of Evenhand's."""
-    banned = [
+    banned: list[Any] = [
         ipaddress.ip_network(subnet)
         for subnet in env_file(DOCKER / "label-studio.env")["USER_ADDITIONAL_BANNED_SUBNETS"].split(",")
     ]
     wanted = ipaddress.ip_network(f"{address}/32")
     closed = [ipaddress.ip_network(f"{EVENHAND_ADDRESS}/32")]
     for subnet in banned:
-        inside = subnet.version == wanted.version and wanted.subnet_of(subnet)  # type: ignore[arg-type]
-        closed += list(subnet.address_exclude(wanted)) if inside else [subnet]  # type: ignore[arg-type,list-item]
+        inside = subnet.version == wanted.version and wanted.subnet_of(subnet)
+        closed += list(subnet.address_exclude(wanted)) if inside else [subnet]
     return ",".join(map(str, closed))
 
 

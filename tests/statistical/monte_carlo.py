@@ -35,7 +35,7 @@ class Measured:
     def margin(self) -> float:
         """Three standard errors of the mean, from the spread at the bound where no run had an error."""
         n = len(self.fdp)
-        return 3.0 * max(float(self.fdp.std()), 0.02) / np.sqrt(n)
+        return float(3.0 * max(float(self.fdp.std()), 0.02) / np.sqrt(n))
 
     def holds(self, bound: float = Q) -> bool:
         """Whether the rate is at most the bound, give or take three standard errors."""
@@ -54,7 +54,7 @@ def measure(make: Callable[[Generator], Simulated], runs: int, *, seed: int, **o
     constructions: Counter[str] = Counter()
     for run in range(runs):
         truth = make(np.random.default_rng([seed, run]))
-        result = detect(truth.comparisons, q=Q, seed=run, **options)
+        result = detect(truth.comparisons, q=Q, seed=run, **{"draws": 0, **options})
         fdp[run] = truth.false_discovery_proportion(result.flagged)
         power[run] = truth.power(result.flagged)
         found[run] = len(result.flagged)

@@ -1,5 +1,9 @@
 """Real crowds, where their data is present: the paper's own findings, a cleaned crowd, stability of flags."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -8,19 +12,19 @@ from fdr_core import Comparisons, detect
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
 
-def read(folder, **columns):
+def read(folder: Any, **columns: Any) -> Any:
     """Comparisons of a data set, some columns under another name."""
     frame = pd.read_csv(folder / "comparisons.csv").rename(columns=columns)
     wanted = [name for name in ("annotator", "left", "right", "choice", "coin") if name in frame]
     return Comparisons.from_frame(frame[wanted])
 
 
-def jaccard(one, two):
+def jaccard(one: Any, two: Any) -> Any:
     one, two = set(one), set(two)
     return len(one & two) / len(one | two) if one | two else 1.0
 
 
-def test_worldcollege_with_the_papers_method_flags_the_papers_annotators(dataset):
+def test_worldcollege_with_the_papers_method_flags_the_papers_annotators(dataset: Callable[[str], Path]) -> None:
     folder = dataset("worldcollege")
     papers = set(pd.read_csv(folder / "paper_table8.csv")["annotator"])
     result = detect(read(folder), method="paper", cut="knockoff", draws=51)
@@ -33,7 +37,9 @@ def test_worldcollege_with_the_papers_method_flags_the_papers_annotators(dataset
     assert table["right"].tolist() == clicks["right_clicks"].tolist()
 
 
-def test_worldcollege_by_default_judges_by_flips_and_flags_mostly_the_papers_annotators(dataset):
+def test_worldcollege_by_default_judges_by_flips_and_flags_mostly_the_papers_annotators(
+    dataset: Callable[[str], Path],
+) -> None:
     folder = dataset("worldcollege")
     papers = set(pd.read_csv(folder / "paper_table8.csv")["annotator"])
     result = detect(read(folder))
@@ -42,24 +48,24 @@ def test_worldcollege_by_default_judges_by_flips_and_flags_mostly_the_papers_ann
     assert len(set(result.flagged) - papers) <= 6
 
 
-def test_ukpconvarg1_as_a_cleaned_crowd_has_next_to_nobody_flagged(dataset):
+def test_ukpconvarg1_as_a_cleaned_crowd_has_next_to_nobody_flagged(dataset: Callable[[str], Path]) -> None:
     result = detect(read(dataset("ukpconvarg1")))
     assert result.audit.figures["components"] == 32
     assert len(result.flagged) <= 5
 
 
 @pytest.mark.parametrize(("name", "columns"), [("worldcollege", {}), ("llmfao", {"id": "coin"})])
-def test_flags_of_two_seeds_agree(dataset, name, columns):
+def test_flags_of_two_seeds_agree(dataset: Callable[[str], Path], name: Any, columns: Any) -> None:
     comparisons = read(dataset(name), **columns)
     one, two = (detect(comparisons, seed=seed) for seed in (0, 1))
     assert one.flagged
     assert jaccard(one.flagged, two.flagged) >= 0.95, set(one.flagged) ^ set(two.flagged)
 
 
-def test_alpaca_eval_judges_with_instructions_as_coins_are_judged(dataset):
+def test_alpaca_eval_judges_with_instructions_as_coins_are_judged(dataset: Callable[[str], Path]) -> None:
     result = detect(read(dataset("alpaca_eval_judges"), instruction="coin"))
     assert result.audit.construction in ("flip", "paper")
     table = result.annotators.set_index("annotator")
     assert len(table) == 6
-    assert (table["verdict"] != "not assessable").all()
+    assert (~table["finding"].isin(["not assessable", "too few answers"])).all()
     assert table[["bias", "bias_low", "bias_high", "p_value"]].notna().all().all()

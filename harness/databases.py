@@ -1,0 +1,27 @@
+"""Empty SQLite databases at the newest schema, without running the migrations for each test."""
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from backend.store import Store
+from backend.store.engine import migrate, open_engine
+
+
+def new_store(path: Path, clock: Callable[[], float] | None = None) -> Store:
+    """A store on a fresh database at this path."""
+    path.write_bytes(_migrated())
+    engine = open_engine(f"sqlite:///{path}")
+    return Store(engine) if clock is None else Store(engine, clock)
+
+
+@functools.cache
+def _migrated() -> bytes:
+    """The file that the migrations leave behind."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        engine = open_engine(f"sqlite:///{path}")
+        migrate(engine)
+        engine.dispose()
+        return path.read_bytes()

@@ -1,0 +1,69 @@
+"""Group commit: callers share a write, each gets its own result, one bad item fails alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from backend.ingest.group_commit import GroupCommit
+
+
+class SlowDoubler:
+    """Doubles numbers in groups; the first group waits until everybody has queued up."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        self.gate = gate
+        self.groups: list[list[int]] = []
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        if not self.groups:
+            self.groups.append(list(items))
+            self.gate.wait(10)
+        else:
+            self.groups.append(list(items))
+        if 13 in items:
+            raise ValueError("thirteen")
+        return [2 * item for item in items]
+
+
+def run(items: list[int]) -> tuple[SlowDoubler, dict[int, object]]:
+    gate = threading.Event()
+    doubler = SlowDoubler(gate)
+    combiner: GroupCommit[int, int] = GroupCommit(doubler)
+    results: dict[int, object] = {}
+
+    def submit(item: int) -> None:
+        try:
+            results[item] = combiner.submit(item)
+        except ValueError as error:
+            results[item] = str(error)
+
+    threads = [threading.Thread(target=submit, args=(item,)) for item in items]
+    threads[0].start()
+    while not doubler.groups:
+        pass
+    for thread in threads[1:]:
+        thread.start()
+    while len(combiner._waiting) < len(items) - 1:
+        pass
+    gate.set()
+    for thread in threads:
+        thread.join(10)
+    return doubler, results
+
+
+def test_combiner_callers_that_wait_share_one_group() -> None:
+    doubler, results = run([1, 2, 3, 4])
+    assert results == {1: 2, 2: 4, 3: 6, 4: 8}
+    assert [len(group) for group in doubler.groups] == [1, 3]
+
+
+def test_combiner_one_bad_item_fails_alone() -> None:
+    doubler, results = run([1, 2, 13, 4])
+    assert results == {1: 2, 2: 4, 13: "thirteen", 4: 8}
+    assert sorted(len(group) for group in doubler.groups) == [1, 1, 1, 1, 3]
+
+
+def test_combiner_large_queue_is_split() -> None:
+    combiner: GroupCommit[int, int] = GroupCommit(lambda items: [len(items)] * len(items), largest=2)
+    assert [combiner.submit(item) for item in range(3)] == [1, 1, 1]

@@ -1,0 +1,118 @@
+"""The command line for people: names whole, colours only where wanted, a way on, nothing made by accident."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from backend.commands._summary import print_summary
+from backend.commands.analyze import analyze
+from backend.commands.simulate import simulate
+from backend.commands.status import status
+from harness.components import ROOT
+
+LONG = "annotator-with-a-name-that-nobody-would-shorten@example.org"
+
+
+def report(name: str = LONG) -> dict[str, Any]:
+    row = {
+        **{"annotator": name, "comparisons": 80, "left": 70, "right": 10, "ties": 0, "flagged": True},
+        **{"bias": 0.6, "bias_low": 0.4, "bias_high": 0.8, "q_value": 0.003, "lbi_share": 1.0},
+        **{"finding": "leans left", "difference": None},
+    }
+    return {
+        "data": {"answers": 80, "annotators": 1, "items": 4},
+        "annotators": [row],
+        "audit": {"reasons": ["Sides look random."], "remedies": []},
+        "guarantee": {"kind": "FDR, proven", "sentence": "At most about 1 in 10 is wrong."},
+    }
+
+
+def printed(width: int, **console: Any) -> str:
+    stream = io.StringIO()
+    print_summary(report(), Console(file=stream, width=width, **console))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 150, 100_000])
+def test_summary_keeps_names_whole_and_drops_other_columns_first(width: int) -> None:
+    text = printed(width)
+    assert "…" not in text
+    assert "example.org" in text  # folded onto a second line where nothing else is left to drop
+    assert "leans left" in text
+    assert ("left/right/tie" in text) == (width >= 150)
+    assert (LONG in text) == (width >= 80)
+
+
+def test_summary_says_the_promise_in_one_plain_sentence() -> None:
+    text = printed(120)
+    assert "At most about 1 in 10 is wrong." in text
+    assert "FDR, proven" not in text
+    assert "left 0.60" in text
+    assert "strong" in text
+
+
+def test_summary_colours_findings_unless_no_color_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[33mleans left" in printed(120, force_terminal=True, color_system="standard")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[33m" not in printed(120, force_terminal=True, color_system="standard")
+
+
+def test_analyze_ends_with_the_file_to_open(tmp_path: Path) -> None:
+    crowd, out = tmp_path / "crowd.csv", tmp_path / "out"
+    runner = CliRunner()
+    assert runner.invoke(simulate, [str(crowd), "--annotators", "6", "--answers", "20"]).exit_code == 0
+    done = runner.invoke(analyze, [str(crowd), "--draws", "3", "--out", str(out), "--title", "Spring round"])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == f"Open {out / 'report.html'}"
+    assert "<h1><bdi>Spring round</bdi></h1>" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_simulate_into_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(simulate, [str(tmp_path / "mistyped" / "crowd.csv")])
+    assert done.exit_code == 2
+    assert "does not exist" in done.output
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_status_without_data_says_so_and_creates_nothing(tmp_path: Path) -> None:
+    done = CliRunner(env={"MODEL_DIR": str(tmp_path / "none"), "DATABASE_URL": ""}).invoke(status, [])
+    assert done.exit_code == 1
+    assert "there is no data here" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_interrupted_command_exits_130(tmp_path: Path) -> None:
+    crowd = tmp_path / "crowd.csv"
+    CliRunner().invoke(simulate, [str(crowd), "--annotators", "300", "--answers", "100"])
+    command = [
+        sys.executable,
+        "-m",
+        "backend.cli",
+        "analyze",
+        str(crowd),
+        "--draws",
+        "10000",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    # A test run in the background of a shell ignores the signal, and so would its children.
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds)
+    time.sleep(6.0)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors.decode()
+    assert b"Traceback" not in errors

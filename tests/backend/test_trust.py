@@ -1,0 +1,376 @@
+"""Under attack and load: metric labels, budgets for guesses, private files, a database that does not answer, sites."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import stat
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import text
+
+from backend.app import create_app
+from backend.cli import main as program
+from backend.domain import Batch, ProjectRef, Trigger
+from backend.errors import StoreBusyError, StoreError, TooManyAttemptsError
+from backend.ingest.group_commit import GroupCommit
+from backend.logs import JsonFormatter
+from backend.runs import live
+from backend.runs.worker import Runs
+from backend.settings import Settings
+from backend.store import Store, open_store, people
+from backend.store.engine import open_engine
+from backend.web.passwords import ADDRESS_GUESSES, MOST_ADDRESSES, PasswordDesk, hash_password
+from harness.filled import answer, fill
+from harness.label_configs import PAIRWISE
+from tests.backend.conftest import FakeClock
+from tests.backend.test_access import CLOSED, SECRET, STRANGER, basic
+from tests.backend.test_worker import crowd_rows
+
+
+@pytest.fixture
+def closed(sqlite_store: Store) -> Flask:
+    return create_app(CLOSED, sqlite_store)
+
+
+@pytest.fixture
+def open_client(sqlite_store: Store) -> FlaskClient:
+    return create_app(Settings(), sqlite_store).test_client()
+
+
+# -- metrics
+
+
+def test_metrics_under_made_up_methods_paths_and_hosts_keep_their_number_of_series(closed: Flask) -> None:
+    client = closed.test_client()
+
+    def series() -> int:
+        lines = client.get("/metrics", headers=basic()).text.splitlines()
+        return sum(not line.startswith("#") for line in lines)
+
+    client.open("/x", method="M", environ_base=STRANGER)
+    before = series()
+    for number in range(200):
+        client.open(f"/x{number}", method=f"M{number}", environ_base=STRANGER, headers={"Host": f"h{number}"})
+    assert series() <= before + 20
+
+
+# -- passwords
+
+
+def test_guesses_of_one_address_are_used_up_and_come_back() -> None:
+    clock = FakeClock(0.0)
+    desk = PasswordDesk(clock)
+    for _ in range(int(ADDRESS_GUESSES)):
+        assert not desk.check("192.0.2.1", "ana", "wrong", None)
+    with pytest.raises(TooManyAttemptsError):
+        desk.check("192.0.2.1", "ana", "wrong", None)
+    clock.now += 60.0
+    assert not desk.check("192.0.2.1", "ana", "wrong", None)
+
+
+def test_guesses_of_many_addresses_share_a_budget_and_leave_newcomers_theirs() -> None:
+    desk = PasswordDesk(FakeClock(0.0))
+    refused = 0
+    for number in range(40):
+        for _ in range(2):
+            try:
+                desk.check(f"192.0.2.{number}", "ana", "wrong", None)
+            except TooManyAttemptsError:
+                refused += 1
+    assert refused >= 40
+    assert len(desk._addresses) <= MOST_ADDRESSES
+
+
+def test_right_password_is_known_for_a_while_and_costs_no_budget() -> None:
+    desk, stored = PasswordDesk(FakeClock(0.0)), hash_password("a long password")
+    for _ in range(30):
+        assert desk.check("192.0.2.1", "ana", "a long password", stored)
+    assert desk.knows("ana", "a long password", stored)
+    assert not desk.knows("ana", "another", stored)
+
+
+def test_hashes_are_made_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    going, most, lock = [0], [0], threading.Lock()
+
+    def slow(*_: object) -> bool:
+        with lock:
+            going[0] += 1
+            most[0] = max(most[0], going[0])
+        time.sleep(0.05)
+        with lock:
+            going[0] -= 1
+        return False
+
+    monkeypatch.setattr("backend.web.passwords.check_password_hash", slow)
+    desk, outcomes = PasswordDesk(), list[str]()
+
+    def guess(number: int) -> None:
+        try:
+            desk.check(f"192.0.2.{number}", "ana", "x", None)
+            outcomes.append("checked")
+        except TooManyAttemptsError:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=guess, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most[0] == 1
+    assert outcomes.count("refused") >= 6
+
+
+def test_wrong_password_of_label_studio_s_name_costs_as_much_as_any(
+    closed: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def wrong(stored: str, _password: str) -> bool:
+        made.append(stored)
+        return False
+
+    monkeypatch.setattr("backend.web.passwords.check_password_hash", wrong)
+    for name in ("lead", "nobody"):
+        assert closed.test_client().get("/versions", headers=basic(name, "wrong")).status_code == 401
+    assert len(made) == 2
+
+
+# -- private files
+
+
+def test_database_open_to_others_is_tightened_at_start_and_said(tmp_path: Path, caplog: Any) -> None:
+    settings = Settings(model_dir=tmp_path / "data", database_url=f"sqlite:///{tmp_path / 'data' / 'evenhand.db'}")
+    open_store(settings).close()
+    files = [tmp_path / "data", tmp_path / "data" / "evenhand.db"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o700, 0o600]
+    files[0].chmod(0o755)
+    files[1].chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        create_app(settings, open_store(settings))
+    kept = [*files, tmp_path / "data" / "session.key"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o700, 0o600, 0o600]
+    assert sum("open to others" in record.getMessage() for record in caplog.records) >= 2
+
+
+def test_session_key_is_not_in_the_database_it_protects(sqlite_store: Store) -> None:
+    sqlite_store.secrets.get("session")
+    app = create_app(Settings(), sqlite_store)
+    again = create_app(Settings(), sqlite_store)
+    assert app.secret_key == again.secret_key
+    with sqlite_store.engine.connect() as connection:
+        rows = connection.execute(text("SELECT name, value FROM secrets")).all()
+    assert "session" not in {name for name, _ in rows}
+    assert app.secret_key not in {value for _, value in rows}
+
+
+# -- a database that does not answer
+
+
+def test_events_while_the_database_is_locked_are_all_refused_soon(tmp_path: Path) -> None:
+    settings = Settings(model_dir=tmp_path, database_url=f"sqlite:///{tmp_path / 'e.db'}", webhook_secret=SECRET)
+    app = create_app(settings)
+    lock = sqlite3.connect(tmp_path / "e.db", isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    answers: list[tuple[int, str | None, float]] = []
+    body = {"action": "ANNOTATION_DELETED", "annotation": {"id": 1}, "project": {"id": 1, "created_at": "2026-01-01"}}
+
+    def send() -> None:
+        begun = time.monotonic()
+        got = app.test_client().post("/webhook", json=body, headers={"X-Evenhand-Secret": SECRET})
+        answers.append((got.status_code, got.headers.get("Retry-After"), time.monotonic() - begun))
+
+    threads = [threading.Thread(target=send) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    assert app.test_client().get("/health").status_code == 200
+    for thread in threads:
+        thread.join()
+    not_ready = app.test_client().get("/ready")
+    lock.execute("ROLLBACK")
+    assert {(status, retry) for status, retry, _ in answers} == {(503, "1")}
+    assert max(seconds for *_, seconds in answers) < 6.0  # each alone would have waited for all before it
+    assert (not_ready.status_code, not_ready.get_json()["error"]["code"]) == (503, "store_busy")
+
+
+def test_health_answers_without_the_database(closed: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = closed.test_client()
+    with client.session_transaction() as session:
+        session["user"] = "lead"
+    monkeypatch.setattr("backend.store.database.Database.read", lambda *_, **__: pytest.fail("health asked"))
+    monkeypatch.setattr("backend.store.database.Database.write", lambda *_, **__: pytest.fail("health asked"))
+    assert client.get("/health").status_code == 200
+
+
+def test_group_that_fails_for_everybody_fails_at_once() -> None:
+    calls: list[int] = []
+
+    def away(items: Any) -> Any:
+        calls.append(len(items))
+        time.sleep(0.05)
+        raise StoreBusyError("locked")
+
+    group = GroupCommit[int, int](away, fatal=(StoreError,), pause=0.5)
+    failures: list[BaseException] = []
+
+    def submit(number: int) -> None:
+        try:
+            group.submit(number)
+        except StoreBusyError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=submit, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(failures) == 20
+    assert len(calls) <= 2
+
+
+@pytest.mark.parametrize("command", [["status"], ["users", "list"], ["serve"], ["worker"]])
+def test_damaged_or_newer_database_is_a_message_and_not_a_traceback(tmp_path: Path, command: list[str]) -> None:
+    variables = {"MODEL_DIR": str(tmp_path)}
+    open_store(Settings.from_env(variables)).close()
+    engine = open_engine(f"sqlite:///{tmp_path / 'evenhand.db'}")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    newer = CliRunner().invoke(program, command, env=variables)
+    assert (newer.exit_code, "newer one" in newer.output) == (1, True)
+    (tmp_path / "evenhand.db").write_bytes(b"no database at all, but long enough to be one" * 100)
+    damaged = CliRunner().invoke(program, command, env=variables)
+    assert damaged.exit_code == 1
+    assert "database" in damaged.output
+    assert "Traceback" not in newer.output + damaged.output
+
+
+def test_erasing_somebody_with_many_rows_goes_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = fill(store)
+    given = [answer(100_000 + number, "77", outcome=1.0) for number in range(120)]
+    store.comparisons.apply(project.id, Batch(comparisons=given))
+    monkeypatch.setattr(people, "SLICE", 25)
+    counts = store.people.erase(project.ls_url, ["77"])[project.id]
+    assert (counts["comparisons"], counts["changes"]) == (120, 120)
+    assert not store.people.find("77")
+    kept = store.projects.get(project.id).counts
+    rows = store.comparisons.rows(project.id)
+    assert kept["erased"] == sum(row["status"] == "erased" for row in rows) == 120
+    assert kept["judged"] == sum(row["status"] == "answer" for row in rows)
+
+
+# -- catching up
+
+
+def test_run_does_not_wait_for_live_evidence_that_lags_behind(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = sqlite_store.projects.register("http://ls", ProjectRef(1, 100), label_config=PAIRWISE)
+    rows, _ = crowd_rows()
+    sqlite_store.comparisons.apply(project.id, Batch(comparisons=rows))
+    monkeypatch.setattr(live, "BATCH", 50)
+    monkeypatch.setattr(live.LiveDesk.advance, "__kwdefaults__", {"seconds": 0.0})
+    run = sqlite_store.runs.request(project.id, Trigger.MANUAL)
+    behind = sqlite_store.projects.get(project.id)
+    assert behind.seq - behind.live_seq > 50
+    worker = Runs(sqlite_store, "me")
+    assert worker.once()
+    assert sqlite_store.runs.get(run.id).status == "done"
+    assert sqlite_store.projects.get(project.id).live_seq < behind.seq
+    for _ in range(500):
+        if not worker.once():
+            break
+    last = sqlite_store.projects.get(project.id)
+    assert not sqlite_store.comparisons.changes_since(project.id, last.live_seq, limit=1)
+
+
+def test_run_cut_off_by_the_end_of_the_worker_waits_for_the_next(sqlite_store: Store) -> None:
+    project = sqlite_store.projects.register("http://ls", ProjectRef(1, 100), label_config=PAIRWISE)
+    rows, _ = crowd_rows()
+    sqlite_store.comparisons.apply(project.id, Batch(comparisons=rows))
+    run = sqlite_store.runs.request(project.id, Trigger.MANUAL)
+    stop = threading.Event()
+    stop.set()
+    Runs(sqlite_store, "first", stop).once()
+    assert sqlite_store.runs.get(run.id).status == "queued"
+    Runs(sqlite_store, "second").once()
+    assert sqlite_store.runs.get(run.id).status == "done"
+
+
+# -- other sites
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Origin": "file://"},
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"X-Forwarded-For": "192.0.2.1"},
+        {"Forwarded": "for=192.0.2.1"},
+        {"Host": "evil.example"},
+    ],
+)
+def test_open_mode_refuses_what_does_not_come_from_this_machine(
+    open_client: FlaskClient, sqlite_store: Store, headers: dict[str, str]
+) -> None:
+    body = {"project": "1.1700000000", "schema": "<View/>", "extra_params": {"q": 0.5}}
+    assert open_client.post("/setup", json=body, headers=headers).status_code in (401, 403)
+    assert sqlite_store.projects.all() == []
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+@pytest.mark.parametrize("path", ["/setup", "/webhook", "/predict", "/api/v1/projects/1/runs"])
+def test_bodies_a_form_could_send_are_refused(open_client: FlaskClient, path: str, kind: str) -> None:
+    refused = open_client.post(path, data=b'{"project": "1.1"}', content_type=kind)
+    assert refused.status_code in (403, 415)
+
+
+# -- lists, logs
+
+
+def test_predictions_for_too_many_tasks_are_refused_and_for_many_streamed(open_client: FlaskClient) -> None:
+    assert open_client.post("/predict", json={"tasks": [{}] * 10_001}).status_code == 413
+    raw = b'{"tasks":[' + b"{}," * 1_000_000 + b"{}]}"
+    begun = time.monotonic()
+    assert open_client.post("/predict", data=raw, content_type="application/json").status_code == 413
+    assert time.monotonic() - begun < 2.0
+    answer = open_client.post("/predict", json={"tasks": [{"id": 1}] * 1000})
+    assert answer.is_streamed
+    assert len(json.loads(answer.get_data())["results"]) == 1000
+
+
+def test_log_lines_hold_no_character_that_ends_or_turns_them() -> None:
+    evil = "a\u2028b\u2029c\u202ed\x85e\x9bf\x7fg\nh\x1b[31m"
+    record = logging.LogRecord("x", logging.INFO, "x", 1, evil, (), None)
+    line = JsonFormatter().format(record)
+    assert line.isprintable()
+    assert json.loads(line)["message"] == evil
+
+
+def test_alert_webhook_s_address_is_a_secret() -> None:
+    url = "https://hooks.example/services/T0/B0/abcdef"
+    settings = Settings.from_env({"EVENHAND_ALERT_WEBHOOK_URL": url})
+    assert url not in repr(settings)
+    record = logging.LogRecord("x", logging.INFO, "x", 1, f"posting to {url}", (), None)
+    assert "abcdef" not in JsonFormatter(settings.secrets()).format(record)
+
+
+def test_project_known_by_its_epoch_only_is_registered_once(sqlite_store: Store) -> None:
+    app = create_app(replace(CLOSED, webhook_secret=SECRET), sqlite_store)
+    body = {"action": "PROJECT_UPDATED", "project": {"id": 4, "created_at": "2026-01-01T00:00:00Z"}}
+    for _ in range(2):
+        app.test_client().post("/webhook", json=body, headers={"X-Evenhand-Secret": SECRET})
+    assert [found.ls_project_id for found in sqlite_store.projects.all()] == [4]
+    assert sqlite_store.projects.find("", ProjectRef(4, None)) is not None

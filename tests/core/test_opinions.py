@@ -1,0 +1,90 @@
+"""Two opinions in one result: the exact list, knockoff LBI beside it, where they differ, and what a list promises."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fdr_core import detect, simulate
+from fdr_core.simulate import Simulated
+
+
+@pytest.fixture(scope="module")
+def team() -> Simulated:
+    """Twelve annotators, two of whom click a side."""
+    return simulate.small_team(12, 2, 100, rng=np.random.default_rng(5), bias=0.7)
+
+
+def test_exact_list_does_not_depend_on_seed_draws_or_lbi(team: Simulated) -> None:
+    exact = ["annotator", "p_value", "q_value", "exact_list", "finding", "flagged"]
+    one, two, alone = (detect(team.comparisons, draws=draws, seed=seed) for draws, seed in ((3, 0), (5, 7), (0, 0)))
+    pd.testing.assert_frame_equal(one.annotators[exact], two.annotators[exact])
+    pd.testing.assert_frame_equal(one.annotators[exact], alone.annotators[exact])
+    assert (alone.lbi.flagged, alone.lbi.draws_done, len(alone.lbi.annotators)) == ([], 0, 0)
+    assert alone.annotators["lbi_share"].isna().all()
+    assert alone.method["lbi_list"] is None
+
+
+def test_lbi_tells_its_list_shares_path_and_draws(team: Simulated) -> None:
+    lbi = detect(team.comparisons, draws=5).lbi
+    assert set(lbi.flagged) == set(team.comparisons.annotators[team.is_biased])
+    assert list(lbi.annotators.columns) == ["annotator", "share", "e_value", "entry", "selectable"]
+    assert lbi.W.shape == (5, 12)
+    assert lbi.annotators["selectable"].all()
+    assert (lbi.draws_done, lbi.draws_asked) == (5, 5)
+    assert lbi.path.gamma.shape == (len(lbi.path.times), 12)
+    assert "2 of 12 judged annotators selected; 5 of 5 draws" in repr(lbi)
+
+
+def test_naming_a_construction_lets_lbi_decide_with_it(team: Simulated) -> None:
+    for method, construction in (("flip", "flip"), ("paper", "paper")):
+        result = detect(team.comparisons, method=method, draws=3)
+        assert result.audit.construction == construction
+        assert result.parameters["decide_by"] == "lbi"
+        assert result.flagged == result.lbi.flagged
+    assert detect(team.comparisons, decide_by="lbi", draws=3).audit.construction == "flip"
+
+
+def test_lists_that_differ_say_why(team: Simulated) -> None:
+    # ten people are the shortest list of one copy at q = .1, so that LBI selects nobody here
+    result = detect(team.comparisons, copies=1, draws=3)
+    assert len(result.flagged) == 2
+    assert result.lbi.flagged == []
+    assert result.differences["annotator"].tolist() == result.flagged
+    assert result.differences["difference"].str.contains("its shortest list has 10").all()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({}, "FDR, proven", "proven for this design"),
+        ({"sides": "not random"}, "FDR, measured", "checked by simulation"),
+        ({"decide_by": "lbi", "draws": 1}, "FDR, proven", "proven for knockoff LBI"),
+        ({"decide_by": "lbi", "draws": 1, "cut": "knockoff"}, "modified FDR", "5 right entries were added"),
+        ({"decide_by": "lbi"}, "FDR, measured", "checked by simulation"),
+        ({"decide_by": "lbi", "aggregate": "evalues"}, "FDR, proven", "proven for knockoff LBI"),
+        ({"decide_by": "lbi", "aggregate": "evalues", "cut": "knockoff"}, "FDR, proven", "proven for knockoff LBI"),
+        ({"draws": 1, "method": "paper"}, "FDR, proven", "given equal Gaussian noise"),
+        ({"method": "paper"}, "FDR, measured", "given equal Gaussian noise"),
+    ],
+)
+def test_guarantee_says_in_plain_words_what_is_proven(
+    team: Simulated, options: dict[str, Any], kind: str, says: str
+) -> None:
+    guarantee = detect(team.comparisons, q=0.2, **{"draws": 3, **options}).guarantee
+    assert guarantee.kind == kind
+    assert guarantee == f"{kind}: {guarantee.sentence}"
+    assert guarantee.sentence.startswith("Of the entries on such lists at most about 1 in 5 is wrong")
+    assert says in guarantee.sentence
+    assert pickle.loads(pickle.dumps(guarantee)).sentence == guarantee.sentence
+
+
+def test_guarantee_of_flips_forced_or_with_shared_coins_says_so(team: Simulated) -> None:
+    shared = detect(simulate.unique_pairs(rng=np.random.default_rng(0)).comparisons, draws=0)
+    assert shared.guarantee.kind == "FDR, measured"
+    assert "annotators saw the same order" in shared.guarantee
+    leaning = simulate.large_crowd("H8", rng=np.random.default_rng(0)).comparisons
+    forced = detect(leaning, method="flip", draws=1, path="marginal").guarantee
+    assert forced.kind == "nothing proven (sides not random)"

@@ -1,0 +1,275 @@
+"""Tabs, cards, follow-ups, judges, healing and disconnecting, on a real Label Studio."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from backend.publish.cards import OWN_ANSWER
+from backend.publish.follow_up import SOURCE, SWAPPED
+from backend.publish.tab import PREFIX
+from harness.label_studio import LabelStudioServer, Person
+from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.looking import (
+    FIELDS,
+    Json,
+    alert_cards,
+    alerts_projects,
+    answer,
+    decide,
+    exported,
+    latest_run,
+    our_project,
+    pair,
+    stored,
+    views,
+)
+from tests.label_studio.storm import storm
+
+pytestmark = [pytest.mark.labelstudio, pytest.mark.slow]
+
+CHOICES = (
+    '<View><Text name="q" value="$prompt"/><Text name="one" value="$answer_a"/><Text name="two" value="$answer_b"/>'
+    '<Choices name="best" toName="one" choice="single-radio"><Choice value="Answer A is better"/>'
+    '<Choice value="Answer B is better"/><Choice value="About the same"/></Choices></View>'
+)
+RANKER = '<View><List name="items" value="$items" title="Answers"/><Ranker name="rank" toName="items"/></View>'
+
+
+def leaning_crowd(people: list[Person], leaning: list[Person], rng: random.Random, n: int = 150) -> list[Json]:
+    """Repeated items in random order; those who lean click left."""
+    tasks = []
+    for _ in range(n):
+        left, right = rng.sample(range(12), 2)
+        honest = "left" if (left > right) != (rng.random() < 0.1) else "right"
+        answers = [answer(p, "left" if p in leaning and rng.random() < 0.85 else honest) for p in people]
+        tasks.append({"data": pair(f"m{left}", f"m{right}"), "annotations": answers})
+    return tasks
+
+
+def follow_ups(evenhand: Evenhand, project: int) -> list[Json]:
+    """What followed confirmed flags, by our project id, the latest first."""
+    with evenhand.store() as store:
+        return [row for row in store.follow_ups.all(project) if row["detail"].get("done")]
+
+
+def shown_tasks(label_studio: LabelStudioServer, project: int, view: int) -> list[Json]:
+    """The tasks that a tab lists."""
+    path = f"/api/tasks?project={project}&view={view}&page_size=200&fields=all"
+    found: list[Json] = label_studio.admin.call("GET", path)["tasks"]
+    return found
+
+
+def our_tabs(label_studio: LabelStudioServer, project: int) -> dict[str, Json]:
+    """Our tabs by title."""
+    return {v["data"]["title"]: v for v in views(label_studio, project) if v["data"]["title"].startswith(PREFIX)}
+
+
+def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
+    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
+) -> None:
+    people, leaning, title = crowd[:6], crowd[4], "Where the work is"
+    project = label_studio.create_project(title, maximum_annotations=6)["id"]
+    label_studio.import_tasks(project, leaning_crowd(people, [leaning], random.Random(11)))
+    options = ("--publish", "tab,alerts", "--after-confirm", "relabel", "--review-tasks", "10", "--yes")
+    evenhand.command("connect", str(project), *FIELDS, *options)
+    ours = our_project(evenhand, project)
+    tabs = wait_for("a tab", lambda: our_tabs(label_studio, project), 90)
+    assert list(tabs) == [PREFIX + leaning.email]
+    listed = shown_tasks(label_studio, project, tabs[PREFIX + leaning.email]["id"])
+    assert len(listed) == 10
+    for task in listed:
+        (own,) = [a for a in task["annotations"] if a["completed_by"] == leaning.id]
+        assert own["result"][0]["value"]["selected"] == "left"
+        assert int(task["data"]["id1"][1:]) < int(task["data"]["id2"][1:])  # against what everybody else says
+    cards = wait_for("a card", lambda: alert_cards(label_studio, title), 60)
+    assert set(cards) == {str(leaning.id)}
+    card = cards[str(leaning.id)]
+    assert card["data"]["card"].count("data?task=") == 5
+
+    # The person concerned decides: refused, and the card says so.
+    decide(leaning, card, "Dismiss")
+    wait_for(
+        "words on the card", lambda: OWN_ANSWER in alert_cards(label_studio, title)[str(leaning.id)]["data"]["card"]
+    )
+
+    with evenhand.store() as store:
+        assert store.decisions.current(ours) == {}
+    decide(crowd[0], card, "Confirm", "looked at ten tasks")
+    (row,) = wait_for("tasks to label anew", lambda: follow_ups(evenhand, ours), 60)
+    anew = label_studio.export(row["detail"]["project"])
+    assert {task["data"][SOURCE] for task in anew} == {task["id"] for task in listed}
+    sources = {task["id"]: task["data"] for task in listed}
+    for task in anew:
+        source, is_swapped = sources[task["data"][SOURCE]], task["data"][SWAPPED]
+        order = ("id2", "id1", "text2", "text1") if is_swapped else ("id1", "id2", "text1", "text2")
+        assert [task["data"][key] for key in ("id1", "id2", "text1", "text2")] == [source[key] for key in order]
+    assert "relabel, 10 tasks" in evenhand.command("undo", str(project))
+    assert "was deleted; it held no answers" in evenhand.command("undo", str(project), str(row["id"]))
+    assert "undone" in evenhand.command("undo", str(project))
+
+    # Tab and alerts project come back when somebody deletes them.
+    (alerts,) = alerts_projects(label_studio, title)
+    tabs = wait_for("the tab", lambda: our_tabs(label_studio, project), 30)
+    label_studio.admin.call("DELETE", f"/api/projects/{alerts['id']}/")
+    label_studio.admin.call("DELETE", f"/api/dm/views/{tabs[PREFIX + leaning.email]['id']}/?project={project}")
+    evenhand.command("sync", str(project), ok=False)  # the alerts project is gone, and the message says so
+    wait_for("the tab again", lambda: our_tabs(label_studio, project), 60)
+    wait_for("the card again", lambda: alert_cards(label_studio, title), 60)
+
+    printed = evenhand.command("disconnect", str(project), "--alerts", "--erase", "--yes")
+    assert "1 webhooks, 1 ML backends, 1 tabs" in printed
+    assert label_studio.admin.call("GET", f"/api/webhooks/?project={project}") == []
+    assert label_studio.admin.call("GET", f"/api/ml?project={project}") == []
+    assert our_tabs(label_studio, project) == {}
+    assert alerts_projects(label_studio, title) == []
+    assert "No projects yet" in evenhand.command("status")
+    assert len(exported(label_studio, project)) == 900  # nobody's answers are touched
+
+
+def test_confirmed_flag_raises_the_overlap_and_undo_lowers_it(
+    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
+) -> None:
+    people, leaning, title = crowd[:6], crowd[2], "More overlap"
+    project = label_studio.create_project(title, maximum_annotations=6)["id"]
+    label_studio.import_tasks(project, leaning_crowd(people, [leaning], random.Random(12)))
+    evenhand.command("connect", str(project), *FIELDS, "--after-confirm", "overlap", "--review-tasks", "5")
+    ours = our_project(evenhand, project)
+    wait_for("a run", lambda: latest_run(evenhand, ours), 60)
+    body = {"annotator": str(leaning.id), "decision": "confirm"}
+    auth, url = ("lead", "l3ad-pass"), f"{evenhand.url}/api/v1/projects/{ours}/decisions"
+    assert requests.post(url, json=body, auth=auth, timeout=10).ok
+    (row,) = wait_for("more overlap", lambda: follow_ups(evenhand, ours), 60)
+    assert overlaps(label_studio, project, row["detail"]["tasks"]) == {(7, False)}
+    assert "overlap of 5 tasks is as before" in evenhand.command("undo", str(project), str(row["id"]))
+    assert overlaps(label_studio, project, row["detail"]["tasks"]) == {(6, True)}
+
+
+def overlaps(label_studio: LabelStudioServer, project: int, tasks: list[int]) -> set[tuple[int, bool]]:
+    """(overlap, completed) of these tasks."""
+    path = f"/api/tasks?project={project}&fields=all&page_size=500"
+    listed = label_studio.admin.call("GET", path)["tasks"]
+    return {(task["overlap"], task["is_labeled"]) for task in listed if task["id"] in tasks}
+
+
+def test_judges_are_read_from_predictions_and_odd_controls_refused_in_a_sentence(
+    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
+) -> None:
+    rng = random.Random(13)
+    project = label_studio.create_project("Judges", CHOICES)["id"]
+    tasks = []
+    for number in range(80):
+        better = rng.random() < 0.5
+        votes = {"fair-judge": better != (rng.random() < 0.1), "left-judge": rng.random() < 0.95}
+        votes |= {f"judge-{n}": better != (rng.random() < 0.1) for n in range(3)}
+        data = {"prompt": "?", "answer_a": f"a{number}", "answer_b": f"b{number}"}
+        tasks.append({"data": data, "predictions": [prediction(name, vote) for name, vote in votes.items()]})
+    ids = label_studio.import_tasks(project, tasks)
+    crowd[0].submit(ids[0], [choice(True)])
+    printed = evenhand.command("connect", str(project), "--judges", "predictions", "--sides", "shuffled")
+    assert "left item 'answer_a', right item 'answer_b'" in printed
+    ours = our_project(evenhand, project)
+    wait_for("a run", lambda: latest_run(evenhand, ours), 60)
+    with evenhand.store() as store:
+        run = store.runs.latest(ours)
+        assert run is not None
+        rows = {row["annotator"]: row for row in store.findings.all(run.id)}
+        names = {key: person.name for key, person in store.annotators.get(ours).items()}
+    assert set(rows) == {f"judge:{name}" for name in ("fair-judge", "left-judge", *(f"judge-{n}" for n in range(3)))}
+    assert [key for key, row in rows.items() if row["flagged"]] == ["judge:left-judge"]
+    assert names["judge:left-judge"] == "judge left-judge"
+
+    # Nothing is published, so nobody sees a prediction of ours with 0.00 %; who asks gets the consensus where it is.
+    label_studio.admin.call("POST", f"/api/dm/actions?id=retrieve_tasks_predictions&project={project}", json={})
+    made = label_studio.admin.call("GET", f"/api/predictions/?project={project}")
+    asked = [entry for entry in made if entry["model_version"].startswith("evenhand")]
+    assert [(entry["task"], bool(entry["result"])) for entry in asked] in ([], [(ids[0], True)])
+
+    ranking = label_studio.create_project("Ranking", RANKER)["id"]
+    said = evenhand.command("connect", str(ranking), ok=False)
+    assert "rankings are not read (items (List), rank (Ranker)); supported are Pairwise" in said
+
+
+def choice(is_a: bool) -> Json:
+    """An answer of the Choices control."""
+    value = {"choices": ["Answer A is better" if is_a else "Answer B is better"]}
+    return {"from_name": "best", "to_name": "one", "type": "choices", "value": value}
+
+
+def prediction(name: str, is_a: bool) -> Json:
+    """A judge's answer as an import takes it."""
+    return {"model_version": name, "score": 0.5, "result": [choice(is_a)]}
+
+
+@pytest.fixture
+def without_basic(label_studio: LabelStudioServer, tmp_path: Path) -> Iterator[Evenhand]:
+    """A service on loopback with a webhook secret and no Basic credentials."""
+    service = Evenhand(tmp_path, label_studio, label_studio.personal_access_token())
+    for name in ("BASIC_AUTH_USER", "BASIC_AUTH_PASS"):
+        del service.environ[name]
+    try:
+        service.start()
+        yield service
+    finally:
+        service.stop()
+
+
+def training_runs(evenhand: Evenhand, project: int) -> list[Any]:
+    """Finished runs that "Start Training" asked for."""
+    with evenhand.store() as store:
+        rows = store.runs.page(project).rows
+    return [row for row in rows if row["trigger"] == "start_training" and row["status"] == "done"]
+
+
+@pytest.mark.parametrize("service", ["evenhand", "without_basic"])
+def test_start_training_gets_through_and_its_run_is_shown(
+    label_studio: LabelStudioServer, crowd: list[Person], service: str, request: pytest.FixtureRequest
+) -> None:
+    evenhand: Evenhand = request.getfixturevalue(service)
+    project = label_studio.create_project("Training")["id"]
+    people = crowd[:2]
+    label_studio.import_tasks(project, leaning_crowd(people, [], random.Random(14), n=10))
+    evenhand.command("connect", str(project), *FIELDS)
+    ours = our_project(evenhand, project)
+    wait_for("the first run", lambda: latest_run(evenhand, ours), 60)
+    assert "ok   start training" in evenhand.command("doctor")
+    (backend,) = label_studio.admin.call("GET", f"/api/ml?project={project}")
+    label_studio.admin.call("POST", f"/api/ml/{backend['id']}/train", json={})
+    wait_for("its run", lambda: training_runs(evenhand, ours), 60)
+    assert "start training in Label Studio project" in evenhand.log()
+
+
+def test_port_that_is_taken_is_said_in_one_line(label_studio: LabelStudioServer, tmp_path: Path) -> None:
+    service = Evenhand(tmp_path, label_studio, label_studio.legacy_token)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", service.port))
+        other.listen()
+        printed = service.command("serve", ok=False)
+    assert f"127.0.0.1:{service.port} cannot be listened on (Address already in use)" in printed
+    assert "--port" in printed
+    assert len(printed.strip().splitlines()) == 1
+
+
+def test_what_was_lost_is_read_right_after_a_start(
+    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
+) -> None:
+    project = label_studio.create_project("Healing")["id"]
+    evenhand.command("connect", str(project), *FIELDS)
+    (task,) = label_studio.import_tasks(project, [{"data": pair("m1", "m2")}])
+    evenhand.stop(kill=True)
+    crowd[0].annotate(task, "left")
+    evenhand.start()
+    wait_for("the lost answer", lambda: stored(evenhand, project) == exported(label_studio, project), 30)
+
+
+def test_store_equals_the_export_after_a_storm(
+    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
+) -> None:
+    weather = storm(label_studio, evenhand, crowd[:5], operations=40, seed=2)
+    assert weather.done.total() >= 40

@@ -1,0 +1,129 @@
+"""A plain `pip install evenhand` brings four packages: what works with them, and who says what is missing."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from backend.cli import COMMANDS, EXTRAS, main
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = ROOT / "tests" / "data" / "formats"
+#: Hides everything that the extras bring from a new process.
+HIDE = f"""
+import sys
+from importlib.abc import MetaPathFinder
+HIDDEN = {sorted(EXTRAS)!r}
+class Hide(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in HIDDEN:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)
+sys.meta_path.insert(0, Hide())
+"""
+
+
+def light(code: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run code in a new process without the extras."""
+    return subprocess.run([sys.executable, "-c", HIDE + code], capture_output=True, text=True, cwd=folder or ROOT)
+
+
+def program(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return light(f"from backend.cli import main\nmain({[str(argument) for argument in arguments]!r})", folder)
+
+
+def test_dependencies_are_four_and_extras_bring_what_the_program_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = [entry.partition(">")[0] for entry in project["dependencies"]]
+    assert names == ["numpy", "scipy", "pandas", "click"]
+    for module, extra in EXTRAS.items():
+        declared = " ".join(project["optional-dependencies"][extra])
+        assert module.replace("_", "-") in declared, f"{extra} does not bring {module}"
+
+
+def test_library_without_extras_detects(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np\nfrom fdr_core import detect\nfrom fdr_core.simulate import small_team\n"
+        "print(detect(small_team(12, 2, 100, rng=np.random.default_rng(0)).comparisons, draws=1))"
+    )
+    done = light(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "annotators flagged" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["columns.csv", "fastchat_pairs.jsonl", "label_studio.json", "chatbot_arena_55k.csv"])
+def test_doctor_without_extras_reads_files(name: str) -> None:
+    done = program("doctor", SAMPLES / name)
+    assert done.returncode == 0, done.stderr
+    assert "Columns:" in done.stdout
+
+
+def test_csv_without_arrow_is_as_strict_about_rows(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text("annotator,left,right,choice\na,x,y,left,1,2\n")
+    (tmp_path / "zeros.csv").write_text("annotator,left,right,choice\n007,x,y,left\n7,y,x,left\n")
+    done = program("doctor", "long.csv", folder=tmp_path)
+    assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
+    assert "annotators: 2" in program("doctor", "zeros.csv", folder=tmp_path).stdout
+
+
+def test_gate_and_simulate_without_extras_work(tmp_path: Path) -> None:
+    assert program("simulate", tmp_path / "crowd.csv").returncode == 0
+    assert program("gate", SAMPLES / "recorder.jsonl").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [(("analyze", SAMPLES / "columns.csv"), "server"), (("serve",), "server"), (("doctor",), "server")],
+)
+def test_command_without_its_extra_says_which_one_it_wants(command: tuple[object, ...], extra: str) -> None:
+    done = program(*command)
+    assert done.returncode == 2
+    assert f"pip install 'evenhand[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_parquet_and_the_exact_solver_without_their_extras_say_which_they_want(tmp_path: Path) -> None:
+    import pandas as pd
+
+    pd.DataFrame({"annotator": ["a"], "left": ["x"], "right": ["y"], "choice": ["left"]}).to_parquet(
+        tmp_path / "a.parquet"
+    )
+    done = program("doctor", "a.parquet", folder=tmp_path)
+    assert "pip install 'evenhand[engines]'" in done.stderr
+    code = (
+        "import numpy as np\nfrom fdr_core import detect\nfrom fdr_core.simulate import paper_study\n"
+        "from fdr_core.knockoffs import slack\nslack._semidefinite_program(np.zeros((2, 2)))"
+    )
+    assert 'pip install "evenhand[paper]"' in light(code).stderr
+
+
+def test_importing_the_library_loads_neither_pandas_nor_numpy() -> None:
+    code = "import sys, fdr_core; print([name for name in ('numpy', 'pandas', 'scipy') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    modules = {path.stem.replace("_", "-") for path in (ROOT / "backend" / "commands").glob("[!_]*.py")}
+    assert set(COMMANDS) == modules
+    code = (
+        "from backend.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "finally:\n    assert not [name for name in sys.modules if name.startswith('backend.commands')]"
+    )
+    done = light(code)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_line_of_a_command_is_a_sentence_and_the_command_exists(name: str) -> None:
+    assert COMMANDS[name].endswith(".")
+    assert main.get_command(click.Context(main), name) is not None
+
+
+def test_mistyped_command_is_answered_with_the_one_meant() -> None:
+    done = program("anlyze", "x")
+    assert "Did you mean 'analyze'?" in done.stderr
