@@ -14,12 +14,13 @@ import resource
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
-from benchmarks.evidence.dense_paper import dense_paper
+from benchmarks.results.dense_paper import dense_paper
 from fdr_core import Comparisons, SufficientStatistics, detect
-from fdr_core.draws import Fixed, Rule, run_draws
+from fdr_core.knockoffs.draws import Fixed, Rule, run_draws
 from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
 from fdr_core.paths import Races, follow
 from fdr_core.selection import loss_limit
@@ -39,7 +40,7 @@ def simulated(m: int, n: int, N: int) -> Comparisons:
     return shaped(m, n, N, rng=np.random.default_rng(1)).comparisons
 
 
-def case_detect(m: int, n: int, N: int, path: str) -> dict:
+def case_detect(m: int, n: int, N: int, path: str) -> dict[str, Any]:
     """`detect` with default settings."""
     comparisons = simulated(m, n, N)
     begun = time.perf_counter()
@@ -47,7 +48,7 @@ def case_detect(m: int, n: int, N: int, path: str) -> dict:
     return {"seconds": time.perf_counter() - begun, "flagged": len(result.flagged), "parts": dict(result.timings)}
 
 
-def case_fast_draw(m: int, n: int, N: int) -> dict:
+def case_fast_draw(m: int, n: int, N: int) -> dict[str, Any]:
     """One draw of the paper's knockoffs and the exact ISS path, from statistics."""
     statistics = SufficientStatistics.from_comparisons(simulated(m, n, N))
     sums = statistics.sums
@@ -59,7 +60,7 @@ def case_fast_draw(m: int, n: int, N: int) -> dict:
     return {"seconds": time.perf_counter() - begun}
 
 
-def case_dense_draw(m: int, n: int, N: int) -> dict:
+def case_dense_draw(m: int, n: int, N: int) -> dict[str, Any]:
     """The same as the paper writes it: columns, their projection, Q and A_tilde as matrices, then the same path."""
     comparisons = simulated(m, n, N)
     begun = time.perf_counter()
@@ -67,7 +68,7 @@ def case_dense_draw(m: int, n: int, N: int) -> dict:
     return {"seconds": time.perf_counter() - begun}
 
 
-def case_growth(m: int, n: int, N: int) -> dict:
+def case_growth(m: int, n: int, N: int) -> dict[str, Any]:
     """Time of ten paper draws with LBI once the statistics are there."""
     sums = SufficientStatistics.from_comparisons(simulated(m, n, N)).sums
     begun = time.perf_counter()
@@ -76,7 +77,7 @@ def case_growth(m: int, n: int, N: int) -> dict:
     return {"seconds": time.perf_counter() - begun}
 
 
-def case_statistics(m: int, n: int, N: int) -> dict:
+def case_statistics(m: int, n: int, N: int) -> dict[str, Any]:
     """Bulk intake of SufficientStatistics."""
     comparisons = simulated(m, n, N)
     statistics = SufficientStatistics()
@@ -89,11 +90,12 @@ def case_statistics(m: int, n: int, N: int) -> dict:
 CASES = {name.removeprefix("case_"): function for name, function in globals().items() if name.startswith("case_")}
 
 
-def measured(case: str, *arguments: object) -> dict:
+def measured(case: str, *arguments: object) -> dict[str, Any]:
     """Run one case in a fresh process; add its peak memory."""
     command = [sys.executable, "-m", "benchmarks.core", "--case", case, *map(str, arguments)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
-    return json.loads(answer.stdout.strip().splitlines()[-1])
+    told: dict[str, Any] = json.loads(answer.stdout.strip().splitlines()[-1])
+    return told
 
 
 def child(case: str, arguments: list[str]) -> None:
@@ -112,7 +114,8 @@ def main() -> None:
         child(options.case[0], options.case[1:])
         return
     print(
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, {time.strftime('%Y-%m-%d')}"
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"{time.strftime('%Y-%m-%d')}"
     )
     print("\ndetect, default settings (21 draws)")
     print(
@@ -130,12 +133,14 @@ def main() -> None:
     ratio = dense["seconds"] / fast["seconds"]
     print(f"\none paper draw + exact ISS, m = {m}, n = {n}, N = {N:,}")
     print(
-        f"  from statistics {fast['seconds']:.3f} s, dense construction {dense['seconds']:.1f} s: {ratio:,.0f} times faster"
+        f"  from statistics {fast['seconds']:.3f} s, dense construction {dense['seconds']:.1f} s: "
+        f"{ratio:,.0f} times faster"
     )
     small, large = measured("growth", 500, 100, 50_000), measured("growth", 500, 100, 500_000)
     print("\nten paper draws once the statistics are there, m = 500, n = 100")
     print(
-        f"  N = 50,000: {small['seconds']:.2f} s, N = 500,000: {large['seconds']:.2f} s, ratio {large['seconds'] / small['seconds']:.2f}"
+        f"  N = 50,000: {small['seconds']:.2f} s, N = 500,000: {large['seconds']:.2f} s, "
+        f"ratio {large['seconds'] / small['seconds']:.2f}"
     )
     intake = measured("statistics", 1_000, 200, 2_000_000)
     print(f"\nSufficientStatistics: {2_000_000 / intake['seconds'] / 1e6:.1f} million comparisons a second in bulk")

@@ -94,7 +94,8 @@ def _peak_of_java() -> float:
     """Peak resident MB of the Java process that this one started."""
     from pyspark import SparkContext
 
-    status = Path(f"/proc/{SparkContext._gateway.proc.pid}/status").read_text()
+    gateway: Any = SparkContext._gateway
+    status = Path(f"/proc/{gateway.proc.pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
@@ -119,7 +120,8 @@ def main() -> None:
         size = sum(path.stat().st_size for path in (Path(folder) / "parts").iterdir()) / 1e6
         limit = f", {options.limit:g} GB for a process" if options.limit else ""
         print(
-            f"{rows:,} answers, {size:,.0f} MB of Parquet{limit}\n\n| engine | seconds | CPU seconds | peak memory (MB) |"
+            f"{rows:,} answers, {size:,.0f} MB of Parquet{limit}\n\n"
+            "| engine | seconds | CPU seconds | peak memory (MB) |"
         )
         print("|---|---|---|---|")
         for engine in options.engines:

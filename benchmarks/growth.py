@@ -28,17 +28,19 @@ import numpy as np
 import psutil
 from sqlalchemy import select, text
 
-from backend import ingest, protocol
-from backend.analyse import analyse
-from backend.database import migrate, open_engine
-from backend.domain import Batch, Comparison, Project, ProjectRef
-from backend.schema import annotators, changes, comparisons, projects, tasks
+from backend.domain import Batch, Comparison, Project, ProjectRef, Trigger
+from backend.ingest.events import handle_event
+from backend.label_studio import payloads
+from backend.runs.run import analyse
+from backend.runs.statistics import StatisticsCache
+from backend.runs.worker import Runs
 from backend.settings import Settings
-from backend.statistics_cache import StatisticsCache
 from backend.store import Store
-from backend.worker import Runs
+from backend.store.engine import migrate, open_engine
+from backend.store.schema import annotators, changes, comparisons, projects, tasks
 from benchmarks.growth_fill import ANSWERS_PER_ANNOTATOR, ITEMS, Crowd, fill
-from benchmarks.service import LABEL_CONFIG, event
+from harness.label_configs import PAIRWISE
+from harness.service import event
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 DATABASES = ("postgresql", "sqlite")
@@ -62,7 +64,7 @@ class Meter:
 
     def __init__(self, store: Store) -> None:
         self._server: list[psutil.Process] = []
-        if store.engine.dialect.name == "postgresql":
+        if store.database.on_postgres:
             with store.engine.connect() as connection:
                 pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
             postmaster = psutil.Process(pid).parent()
@@ -87,7 +89,7 @@ def open_empty(url: str, clock: Callable[[], float] = time.time) -> tuple[Store,
     engine = open_engine(url)
     migrate(engine)
     store = Store(engine, clock)
-    return store, store.register_project("", ProjectRef(1, EPOCH), title="growth", label_config=LABEL_CONFIG)
+    return store, store.projects.register("", ProjectRef(1, EPOCH), title="growth", label_config=PAIRWISE)
 
 
 def prove_same(urls: list[str], size: int = 10_000) -> None:
@@ -99,7 +101,7 @@ def prove_same(urls: list[str], size: int = 10_000) -> None:
         if is_bulk:
             fill(store, project.id, crowd)
         else:
-            store.apply(project.id, crowd.batch())
+            store.comparisons.apply(project.id, crowd.batch())
         with store.engine.connect() as connection:
             found = {
                 table.name: connection.execute(select(table).order_by(*table.primary_key)).all()
@@ -123,12 +125,12 @@ def case(url: str, size: int) -> dict[str, Any]:
     figures["event_ms"] = meter.of(lambda: events(store, first=size + 1), EVENTS / 1e3)
     news = rows(size + 1_000_000, BULK)
     parts = [Batch(comparisons=news[k : k + BATCH]) for k in range(0, BULK, BATCH)]
-    figures["bulk_us"] = meter.of(lambda: [store.apply(project.id, part) for part in parts], BULK / 1e6)
+    figures["bulk_us"] = meter.of(lambda: [store.comparisons.apply(project.id, part) for part in parts], BULK / 1e6)
     cache = StatisticsCache(store)
-    figures["load_s"] = meter.of(lambda: cache.catch_up(store.get_project(project.id)))
-    store.apply(project.id, Batch(comparisons=rows(size + 2_000_000, NEWS)))
-    figures["catch_up_s"] = meter.of(lambda: cache.catch_up(store.get_project(project.id)))
-    project = store.get_project(project.id)
+    figures["load_s"] = meter.of(lambda: cache.catch_up(store.projects.get(project.id)))
+    store.comparisons.apply(project.id, Batch(comparisons=rows(size + 2_000_000, NEWS)))
+    figures["catch_up_s"] = meter.of(lambda: cache.catch_up(store.projects.get(project.id)))
+    project = store.projects.get(project.id)
     current = cache.catch_up(project)
     result: list[Any] = []
     figures["detect_s"] = meter.of(lambda: result.append(analyse(store, project, current, lambda *_: None)))
@@ -144,14 +146,14 @@ def case(url: str, size: int) -> dict[str, Any]:
 
 def settle(store: Store) -> None:
     """Let the database tidy up after the bulk load, as it would have in the months of real growth."""
-    if store.engine.dialect.name == "postgresql":
+    if store.database.on_postgres:
         with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("VACUUM ANALYZE"))
             connection.execute(text("CHECKPOINT"))
 
 
 def stored_bytes(store: Store, url: str) -> float:
-    if store.engine.dialect.name != "postgresql":
+    if not store.database.on_postgres:
         path = url.removeprefix("sqlite:///")
         return float(sum(Path(path + end).stat().st_size for end in ("", "-wal") if Path(path + end).exists()))
     names = ("comparisons", "changes", "tasks", "annotators")
@@ -164,7 +166,7 @@ def events(store: Store, first: int) -> None:
     """Events one at a time, each from its parsed body to a durable answer."""
     settings = Settings.from_env({})
     for number in range(first, first + EVENTS):
-        ingest.handle_event(store, settings, protocol.read_event(json.loads(event(number, 1, 1 + number % 60))))
+        handle_event(store, settings, payloads.read_event(json.loads(event(number, 1, 1 + number % 60))))
 
 
 def rows(first: int, size: int) -> list[Comparison]:
@@ -174,9 +176,7 @@ def rows(first: int, size: int) -> list[Comparison]:
             first + i, first + i, f"{1000 + who}", f"item {left}", f"item {right}", None, None, y,
             "answer", None, False, 3.0, EPOCH + 1.0, EPOCH + 1.0,
         )
-        for i, (who, left, right, y) in enumerate(
-            zip(crowd.annotator.tolist(), crowd.left.tolist(), crowd.right.tolist(), crowd.outcome.tolist(), strict=True)
-        )
+        for i, (who, left, right, y) in enumerate(crowd.answers())
     ]  # fmt: skip
 
 
@@ -185,10 +185,10 @@ def settled_worker(store: Store, project: Project, result: Any) -> Runs:
     with store.engine.begin() as connection:
         seen = {"live_seq": projects.c.seq}
         connection.execute(projects.update().where(projects.c.id == project.id).values(**seen))
-    run = store.request_run(project.id, "manual")
-    claimed = store.claim_run("growth", 60.0)
+    run = store.runs.request(project.id, Trigger.MANUAL)
+    claimed = store.runs.claim("growth", 60.0)
     assert claimed is not None
-    store.finish_run(run.id, claimed[1], result)
+    store.runs.finish(run.id, claimed[1], result)
     runs = Runs(store, "growth")
     runs.once()
     return runs
@@ -203,7 +203,8 @@ def measure(url: str, size: int) -> dict[str, Any] | None:
         return None
     if ended.returncode:
         raise SystemExit(f"{size:,} comparisons failed: {ended.stderr[-2000:]}")
-    return json.loads(ended.stdout.splitlines()[-1])
+    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return told
 
 
 @contextlib.contextmanager
@@ -213,8 +214,8 @@ def databases(kind: str, folder: Path) -> Iterator[Callable[[], str]]:
         numbers = iter(range(1000))
         yield lambda: f"sqlite:///{folder / f'{next(numbers)}.db'}"
         return
-    from tests import components
-    from tests.postgres_server import running_postgres
+    from harness import components
+    from harness.postgres import running_postgres
 
     programs = components.postgres()
     if programs is None:

@@ -11,8 +11,8 @@ import pyarrow.csv
 from sqlalchemy import insert, update
 
 from backend.domain import Batch, Comparison, Task
-from backend.schema import annotators, changes, comparisons, projects, tasks
 from backend.store import Store
+from backend.store.schema import annotators, changes, comparisons, projects, tasks
 
 ANSWERS_PER_TASK = 3
 ANSWERS_PER_ANNOTATOR = 1000
@@ -31,9 +31,9 @@ class Crowd:
     outcome: np.ndarray
 
     @classmethod
-    def of(cls, size: int, seed: int = 1) -> "Crowd":
+    def of(cls, size: int, seed: int = 1, *, people: int | None = None) -> "Crowd":
         rng = np.random.default_rng(seed)
-        people = max(50, size // ANSWERS_PER_ANNOTATOR)
+        people = people or max(50, size // ANSWERS_PER_ANNOTATOR)
         n_tasks = -(-size // ANSWERS_PER_TASK)
         theta = rng.normal(size=ITEMS)
         left = rng.integers(0, ITEMS, n_tasks)
@@ -49,6 +49,11 @@ class Crowd:
     def __len__(self) -> int:
         return len(self.annotator)
 
+    def answers(self) -> Iterator[tuple[int, int, int, float]]:
+        """Annotator, left, right and outcome of every answer."""
+        columns = (self.annotator, self.left, self.right, self.outcome)
+        return zip(*(column.tolist() for column in columns), strict=True)
+
     def batch(self) -> Batch:
         """The same answers for ingest's own path."""
         size = len(self)
@@ -63,16 +68,14 @@ class Crowd:
                 i + 1, i // ANSWERS_PER_TASK + 1, f"{1000 + who}", f"item {left}", f"item {right}", None, None, y,
                 "answer", None, False, 3.0, START + i, START + i,
             )
-            for i, (who, left, right, y) in enumerate(
-                zip(self.annotator.tolist(), self.left.tolist(), self.right.tolist(), self.outcome.tolist(), strict=True)
-            )
+            for i, (who, left, right, y) in enumerate(self.answers())
         ]  # fmt: skip
         return Batch(comparisons=rows, tasks=seen)
 
 
 def fill(store: Store, project_id: int, crowd: Crowd) -> None:
     """Write all rows that one batch of ingest would have written."""
-    copy = _copy_postgres if store.engine.dialect.name == "postgresql" else _copy_sqlite
+    copy = _copy_postgres if store.database.on_postgres else _copy_sqlite
     with store.engine.begin() as connection:  # built at the end, which leaves the same indexes in less time
         for index in comparisons.indexes:
             index.drop(connection)
@@ -174,8 +177,8 @@ def _copy_sqlite(store: Store, table: str, parts: Iterator[dict[str, Any]]) -> N
     for part in parts:
         statement = f"INSERT INTO {table} ({', '.join(part)}) VALUES ({', '.join('?' * len(part))})"
         columns = [_plain(values) for values in part.values()]
-        with store._write() as connection:
-            connection.connection.cursor().executemany(statement, zip(*columns, strict=True))
+        with store.database.write() as connection:
+            connection.connection.cursor().executemany(statement, list(zip(*columns, strict=True)))
 
 
 def _plain(values: Any) -> list[Any]:

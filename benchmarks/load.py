@@ -20,14 +20,16 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 
-from benchmarks.service import Service, event, fill, register, stored_ids, wait_for_run
+from harness.service import Service, event, fill, register, stored_ids, wait_for_run
 
 BASE_RATE = 200.0
 MULTIPLES = (1, 2, 3, 5)
@@ -60,7 +62,8 @@ async def _post(port: int, body: bytes) -> tuple[int, bool]:
     """Send one event on a connection of its own, as Label Studio does; status, and whether it says when to retry."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        head = f"POST /webhook HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        head = "POST /webhook HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\n"
         writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
         answer = await reader.read()
     finally:
@@ -105,12 +108,12 @@ async def _offer(port: int, bodies: Iterable[tuple[int, bytes]], rate: float, se
     return tally
 
 
-def _offer_in_process(pipe: object, port: int, rate: float, seconds: float, first: int) -> None:
+def _offer_in_process(pipe: Connection, port: int, rate: float, seconds: float, first: int) -> None:
     """A process of its own for the clients, so that they do not wait for the measuring."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     bodies = ((number, event(number, 1, 1 + number % 60)) for number in itertools.count(first))
-    pipe.send(asyncio.run(_offer(port, bodies, rate, seconds)))  # type: ignore[attr-defined]
+    pipe.send(asyncio.run(_offer(port, bodies, rate, seconds)))
 
 
 def offer(service: Service, rate: float, seconds: float, first: int) -> Tally:
@@ -125,7 +128,7 @@ def offer(service: Service, rate: float, seconds: float, first: int) -> Tally:
 
 
 @contextlib.contextmanager
-def repeated(work: Callable[[], object], every: float):
+def repeated(work: Callable[[], object], every: float) -> Iterator[Any]:
     """Do something again and again in the background; a service that is busy is asked again later."""
     stop = threading.Event()
 

@@ -18,7 +18,18 @@ result = detect(answers, q=0.1)
 print(result)
 print("\nWhy this construction:", *result.audit.reasons, sep="\n  ")
 print("\nWhat the list promises:", result.guarantee.sentence)
-columns = ["annotator", "comparisons", "left", "right", "bias", "bias_low", "bias_high", "draw_share", "p_value"]
+columns = [
+    "annotator",
+    "comparisons",
+    "left",
+    "right",
+    "bias",
+    "bias_low",
+    "bias_high",
+    "q_value",
+    "lbi_share",
+    "finding",
+]
 print("\n" + result.annotators[columns].head(8).to_string(index=False, float_format="%.3f"))
 # At q = 0.1 a list of five holds half a false flag on average: this one holds one, and misses one.
 print("\nreally biased:", sorted(int(a) for a in answers.annotators[team.is_biased]))

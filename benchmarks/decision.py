@@ -1,0 +1,154 @@
+"""The decision, measured: false discovery rate and power on crowds of known making, and finds on real ones.
+
+python -m benchmarks.decision [--quick] [--case NAME]
+
+Data sets have numbers from 5000 on, which nothing was tuned on. Real sets are read where their folder is present.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.results.real_data import folder, read, state
+from fdr_core import Comparisons, detect
+from harness.breakers import BREAKERS, CROWDS
+from harness.scenarios import Q, Scenario
+
+FIRST_SET = 5000
+#: A quick look takes this share of the data sets.
+QUICK = 0.1
+PROCESSES = 2
+
+
+#: Data sets by name of the crowd.
+SETS = {
+    **dict.fromkeys(("H1", "H2", "H3", "H6", "H7", "H9", "H10", "team-30", "team-12"), 100),
+    **dict.fromkeys(("H4", "H5", "H8"), 40),
+    **{name: 200 if crowd.is_null else 60 for name, crowd in CROWDS.items() if crowd in BREAKERS},
+    **dict.fromkeys(("unique-pairs", "unique-pairs-harder", "repeated-judges"), 60),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """False discovery proportions and powers, data set by data set."""
+
+    fdp: np.ndarray
+    power: np.ndarray
+    ways: tuple[str, ...]
+
+    def row(self, case: Scenario) -> str:
+        """One line of the table."""
+        n = len(self.fdp)
+        rate, se = float(self.fdp.mean()), float(self.fdp.std(ddof=1)) / n**0.5 if n > 1 else 0.0
+        has_leaners = bool((self.power >= 0).all())
+        power = f"{self.power.mean():.3f}" if has_leaners else "-"
+        goal = "" if case.floor is None else f"{case.floor:.2f}"
+        held = "yes" if rate <= Q + 2 * max(se, 1e-9) else "NO"
+        reached = "" if case.floor is None else ("yes" if self.power.mean() >= case.floor else "NO")
+        ways = ", ".join(sorted(set(self.ways)))
+        return f"| {case.name} | {n} | {rate:.3f} ({se:.3f}) | {held} | {power} | {goal} | {reached} | {ways} |"
+
+
+def measure(case: Scenario, sets: int, pool: ProcessPoolExecutor) -> Measured:
+    """Simulate, decide and compare with the truth."""
+    found = list(pool.map(_one, [case] * sets, range(FIRST_SET, FIRST_SET + sets), chunksize=4))
+    fdp, power, ways = zip(*found, strict=True)
+    return Measured(np.array(fdp), np.array(power), ways)
+
+
+def _one(case: Scenario, number: int) -> tuple[float, float, str]:
+    truth = case.simulate(number)
+    result = detect(truth.comparisons, q=Q, min_bias=case.min_bias, draws=0)
+    power = truth.power(result.flagged) if truth.is_biased.any() else -1.0
+    return truth.false_discovery_proportion(result.flagged), power, result.audit.how
+
+
+def real_rows() -> Iterable[str]:
+    """What is found on real sets, line by line."""
+    for name, describe in REAL.items():
+        if state(name):
+            begun = time.perf_counter()
+            said = describe(name)
+            yield f"| {name} | {said} | {time.perf_counter() - begun:.1f} s |"
+
+
+def _against(table: str, name: str) -> str:
+    """Finds beside the annotators that the paper names."""
+    known = set(pd.read_csv(folder() / table)["annotator"])
+    result = detect(read(name), q=Q, draws=0)
+    found = set(result.flagged)
+    return f"{len(found)} flagged, {len(found & known)} of the paper's {len(known)}; {result.audit.how}"
+
+
+def _finds(name: str) -> str:
+    """Who is flagged: by name where there are few annotators."""
+    result = detect(read(name), q=Q, draws=0)
+    names = f": {', '.join(map(str, result.flagged))}" if 0 < len(result.flagged) <= 5 else ""
+    return f"{len(result.flagged)} of {len(result.annotators)} flagged{names}; {result.audit.how}"
+
+
+def _orders(name: str) -> str:
+    """Both orders, then one order per judge and pair drawn twenty times: how often each judge is flagged."""
+    both = detect(read(name), q=Q, draws=0)
+    frame = pd.read_csv(folder() / name / "comparisons.csv")
+    frame["outcome"] = frame["choice"].map({"left": 1.0, "right": -1.0, "tie": 0.0})
+    times: dict[Any, int] = dict.fromkeys(sorted(frame["annotator"].unique()), 0)
+    for number in range(20):
+        drawn = frame.sample(frac=1.0, random_state=number).drop_duplicates("coin")
+        columns = ["annotator", "left", "right", "outcome", "coin"]
+        for judge in detect(Comparisons.from_frame(drawn[columns]), q=Q, draws=0).flagged:
+            times[judge] += 1
+    counts = ", ".join(f"{judge} {count}/20" for judge, count in times.items())
+    return f"both orders: {', '.join(map(str, sorted(both.flagged)))} ({both.audit.how}); one order: {counts}"
+
+
+REAL: dict[str, Callable[[str], str]] = {
+    "worldcollege": partial(_against, "worldcollege/paper_table8.csv"),
+    "humanage": partial(_against, "paper_tables/table3_humanage.csv"),
+    "iqa_ref1": partial(_against, "paper_tables/table7_iqa_ref1.csv"),
+    "alpaca_eval_judges": _finds,
+    "llmfao": _finds,
+    "ukpconvarg1": _finds,
+    "pandalm": _finds,
+    "prd_both_orders": _orders,
+}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data sets")
+    parser.add_argument("--case", help="one case only, by its name; 'real' for the real sets")
+    chosen = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    cases = [CROWDS[name] for name in SETS if chosen.case in (None, name)]
+    if cases:
+        print(
+            "| case | sets | FDR (SE) | <= q + 2 SE | power | goal | reached | tested by |\n"
+            "|---|---|---|---|---|---|---|---|"
+        )
+        with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+            for case in cases:
+                sets = max(4, round(QUICK * SETS[case.name])) if chosen.quick else SETS[case.name]
+                print(measure(case, sets, pool).row(case), flush=True)
+    if chosen.case in (None, "real"):
+        print("\n| set | found | time |\n|---|---|---|")
+        for row in real_rows():
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""How long every page of the dashboard takes, on a project of many people and answers judged by a real run.
+
+python -m benchmarks.pages [--answers 1000000] [--people 10000] [--draws 1]
+Limits: list of annotators .2 s, ranking .3 s, every other page .5 s (median of five, without the network).
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from flask.testing import FlaskClient
+
+from backend.app import create_app
+from backend.projects.config import parse_config
+from backend.settings import Settings
+from backend.store import Store, open_store
+from benchmarks.growth_fill import Crowd, fill
+from harness import world
+
+LIMITS = {"list": 0.2, "ranking": 0.3}
+OTHERS = 0.5
+
+
+def filled(store: Store, answers: int, people: int, draws: int) -> int:
+    """Put the crowd into the store and judge it; returns the project."""
+    project = world.register(store, 1, f"{answers:,} answers of {people:,} people")
+    store.projects.set_config(project.id, parse_config({"draws": draws}))
+    started = time.perf_counter()
+    fill(store, project.id, Crowd.of(answers, people=people))
+    print(f"filled in {time.perf_counter() - started:.0f} s", flush=True)
+    started = time.perf_counter()
+    world.judge(store, store.projects.get(project.id))
+    print(f"judged in {time.perf_counter() - started:.0f} s", flush=True)
+    return project.id
+
+
+def addresses(store: Store, project: int) -> dict[str, str]:
+    """Every page by name."""
+    base = f"/ui/projects/{project}"
+    run = store.runs.latest(project)
+    if run is None:
+        failed = store.runs.latest(project, status=None)
+        raise SystemExit(f"the run did not finish: {failed.error if failed else 'it was never made'}")
+    worst = store.findings.page(run.id, limit=1).rows[0]["annotator"]
+    tabs = ("ranking", "figures", "figures?form=paper", "runs", "decisions", "settings")
+    return {
+        "projects": "/ui/",
+        "list": base,
+        "list, everybody": f"{base}?show=everybody",
+        "list, sorted, last page": f"{base}?show=everybody&sort=bias&order=desc&page=200",
+        "list, searched": f"{base}?search=99",
+        "annotator": f"{base}/annotator?id={worst}",
+        **{tab: f"{base}/{tab}" for tab in tabs},
+        "status": "/ui/status",
+    }
+
+
+def main() -> None:
+    """Fill, judge, time every page, and say whether all keep their limits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--answers", type=int, default=1_000_000)
+    parser.add_argument("--people", type=int, default=10_000)
+    parser.add_argument("--draws", type=int, default=1)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(
+            model_dir=Path(folder), database_url=f"sqlite:///{Path(folder) / 'pages.db'}", log_level="ERROR"
+        )
+        store = open_store(settings)
+        project = filled(store, asked.answers, asked.people, asked.draws)
+        client = create_app(settings, store).test_client()
+        slow = [name for name, path in addresses(store, project).items() if not _is_quick(client, name, path)]
+        store.close()
+    raise SystemExit(f"too slow: {', '.join(slow)}" if slow else 0)
+
+
+def _is_quick(client: FlaskClient, name: str, path: str) -> bool:
+    """Time a page and print it beside its limit."""
+    spent, size = [], 0
+    for _ in range(6):
+        started = time.perf_counter()
+        answer = client.get(path, headers={"Accept": "text/html"})
+        spent.append(time.perf_counter() - started)
+        assert answer.status_code == 200, (name, answer.status_code)
+        size = len(answer.data)
+    limit = LIMITS.get(name.split(",")[0], OTHERS)
+    took = median(spent[1:])
+    print(f"{name:<26} {took:6.3f} s  (limit {limit} s, first {spent[0]:.3f} s, {size / 1000:,.0f} kB)", flush=True)
+    return took <= limit
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The paper's simulated study (section 3.1): FDR and true finds of ISS, LBI and LASSO under both cuts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from benchmarks.results.quality import FIRST
+from fdr_core.comparisons import Comparisons
+from fdr_core.knockoffs.draws import two_pass_rss
+from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
+from fdr_core.paths import Races, follow
+from fdr_core.paths.problem import PathProblem
+from fdr_core.selection import CUTS, loss_limit, race_results, select
+from fdr_core.simulate import Simulated, paper_study
+from fdr_core.statistics import SufficientStatistics
+from harness.scenarios import Q, generator
+
+PATHS = ("iss", "lbi", "lasso")
+ERRORS = (0.1, 0.2, 0.3, 0.4)
+CLICKS = (0.4, 0.5, 0.6, 0.7)
+#: Other readings of the paper's text.
+VARIANTS = {
+    "one orientation": "everybody sees a pair in one orientation",
+    "exact numbers": "everybody errs exactly p1 of the time",
+    "all left": "all who lean click left",
+}
+
+
+def paper_cell(p1: float, p2: float, runs: int) -> dict[str, Any]:
+    """One cell of Tables 1 and 2: one knockoff draw per data set, shared by three paths and two cuts."""
+    measured: dict[str, Any] = defaultdict(lambda: {"fdp": [], "found": []})
+    for run in range(runs):
+        truth = paper_study(p1, p2, rng=study_generator(run, p1, p2))
+        for name, flagged in _papers_lists(truth, run).items():
+            note(measured[name], truth, flagged)
+    return {"runs": runs, "methods": dict(measured)}
+
+
+def variant_cell(kind: str, p1: float, p2: float, runs: int) -> dict[str, Any]:
+    """ISS under T0 on another reading of the paper's text, one of `VARIANTS`."""
+    measured: dict[str, list[float]] = {"fdp": [], "found": []}
+    for run in range(runs):
+        truth = study_variant(kind, p1, p2, rng=study_generator(run, p1, p2))
+        note(measured, truth, _papers_lists(truth, run)["iss T0"])
+    return {"runs": runs, "methods": {"iss T0": measured}}
+
+
+def study_variant(kind: str, p1: float, p2: float, *, rng: Generator) -> Simulated:
+    """The study with one thing read otherwise: orientation by pair, exact numbers of errors, or all leaning left."""
+    n_items, m, n_biased = 16, 150, 50
+    first, second = np.triu_indices(n_items, k=1)
+    n = first.size
+    turned = np.tile(rng.random(n) < 0.5, m) if kind == "one orientation" else rng.random(n * m) < 0.5
+    one, two, annotator = np.tile(first, m), np.tile(second, m), np.repeat(np.arange(m), n)
+    left, right = np.where(turned, two, one), np.where(turned, one, two)
+    theta = rng.permutation(np.linspace(-1, 1, n_items))
+    order = rng.random((m, n)).argsort(axis=1).argsort(axis=1)  # of each annotator's answers, at random
+    errs = (order < round(p1 * n)).ravel() if kind == "exact numbers" else rng.random(n * m) < p1
+    side = np.zeros(m, dtype=np.int64)
+    side[rng.permutation(m)[:n_biased]] = 1 if kind == "all left" else rng.choice([-1, 1], size=n_biased)
+    clicks = (side[annotator] != 0) & (rng.random(n * m) < p2)
+    judged = np.where((theta[left] > theta[right]) ^ errs, 1.0, -1.0)
+    comparisons = Comparisons.from_arrays(annotator, left, right, np.where(clicks, side[annotator], judged))
+    who, what = comparisons.annotators.astype(np.int64), comparisons.items.astype(np.int64)
+    return Simulated(comparisons, side[who] != 0, theta[what], side[who])
+
+
+def study_generator(run: int, p1: float, p2: float) -> Generator:
+    """Give every cell data sets of its own, so that cells err independently."""
+    return generator(FIRST + run, round(100 * p1), round(100 * p2))
+
+
+def _papers_lists(truth: Simulated, run: int) -> dict[str, list[Any]]:
+    """Lists of three paths and two cuts with the paper's variance; of ISS under T0 with the two-pass variance too."""
+    statistics = SufficientStatistics.from_comparisons(truth.comparisons)
+    sums, everybody = statistics.sums, np.arange(truth.comparisons.n_annotators)
+    design = fixed_design(sums, everybody)
+    problem = FixedKnockoffs(design).draw(np.random.default_rng([run, 0]))
+    lists = {name: found for path in PATHS for name, found in _by_cut(truth, problem, path, run).items()}
+    rss = two_pass_rss(design, statistics.answers(), sums, everybody)
+    problem = FixedKnockoffs(design, rss=rss).draw(np.random.default_rng([run, 0]))
+    lists["two-pass T0"] = _by_cut(truth, problem, "iss", run)["iss T0"]
+    return lists
+
+
+def _by_cut(truth: Simulated, problem: PathProblem, path: str, run: int) -> dict[str, list[Any]]:
+    """Follow one path, select by both cuts."""
+    m = truth.comparisons.n_annotators
+    # the limit of T0 is the later one, so the path serves both cuts
+    races = Races(
+        problem, close=False, limit=loss_limit(m, Q, CUTS["knockoff"], 1), rng=np.random.default_rng([run, 1])
+    )
+    level, result = race_results(follow(problem, path, races=races).entry, m)
+    lists = {}
+    for cut, offset in CUTS.items():
+        chosen = select(level, result, q=Q, offset=offset, copies=1).selected
+        lists[f"{path} {'T0' if cut == 'knockoff' else 'T1'}"] = truth.comparisons.annotators[chosen].tolist()
+    return lists
+
+
+def note(measured: dict[str, list[float]], truth: Simulated, flagged: list[Any]) -> None:
+    """Add one list: its share of false flags and its number of true finds."""
+    measured["fdp"].append(round(truth.false_discovery_proportion(flagged), 5))
+    measured["found"].append(round(truth.power(flagged) * int(truth.is_biased.sum())))
