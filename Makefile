@@ -10,7 +10,6 @@ LABEL_STUDIO_VENV := .label-studio/venv
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 LABEL_STUDIO_STAMP := $(LABEL_STUDIO_VENV)/.installed
-CHECKED := fdr_core backend tests scripts docker $(wildcard benchmarks examples)
 
 # The first interpreter that is new enough; the lock files are made for 3.11. Override with `make PYTHON=...`.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
@@ -34,21 +33,18 @@ run: $(RUN_STAMP) ## set up in this folder and serve on 127.0.0.1:9090
 	$(BIN)/evenhand serve
 
 .PHONY: demo
-demo: $(RUN_STAMP) $(LABEL_STUDIO_STAMP) ## a real Label Studio with 40 simulated annotators, watched by Evenhand
+demo: $(RUN_STAMP) $(LABEL_STUDIO_STAMP) ## a real Label Studio with 40 simulated annotators (DEMO_ARGS="--port 9091 --label-studio-port 8081")
 	$(BIN)/python scripts/demo.py $(DEMO_ARGS)
 
 ##@ Develop
 .PHONY: check
 check: $(DEV_STAMP) ## the fast loop: format, lint, types, fast tests
-	$(BIN)/ruff format --check $(CHECKED)
-	$(BIN)/ruff check $(CHECKED)
-	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 -m "not slow and not postgres and not browser and not labelstudio and not spark"
+	$(ONE_THREAD) $(BIN)/python scripts/run_tests.py static unit
 
 .PHONY: format
 format: $(DEV_STAMP) ## rewrite the source in the project's format
-	$(BIN)/ruff format $(CHECKED)
-	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
 
 .PHONY: test
 test: $(DEV_STAMP) $(LABEL_STUDIO_STAMP) components ## everything, as CI runs it; PARTS="unit browser" runs some
@@ -63,13 +59,33 @@ bench: $(DEV_STAMP) ## every benchmark in benchmarks/; BENCH_ARGS=--quick for th
 	for module in $$(grep -l '^if __name__' benchmarks/*.py | sed 's/[.]py$$//; s#/#.#g'); do \
 		$(ONE_THREAD) $(BIN)/python -m "$$module" $(BENCH_ARGS); done
 
-.PHONY: evidence
-evidence: $(DEV_STAMP) ## regenerate docs/results.md: the paper's tables, real data, peers; about an hour, a restart resumes
-	$(ONE_THREAD) $(BIN)/python -m benchmarks.evidence $(EVIDENCE_ARGS)
+.PHONY: faults
+faults: $(DEV_STAMP) ## every fault against a running service, about half an hour; FAULTS_ARGS="--only kill-worker"
+	$(ONE_THREAD) $(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
-.PHONY: evidence-quick
-evidence-quick: $(DEV_STAMP) ## the same with few runs, in less than ten minutes
-	$(ONE_THREAD) $(BIN)/python -m benchmarks.evidence --quick $(EVIDENCE_ARGS)
+.PHONY: storm
+storm: $(DEV_STAMP) $(LABEL_STUDIO_STAMP) ## 500 random operations in a real Label Studio, then the store against its export; STORM_ARGS="2000 7"
+	$(ONE_THREAD) $(BIN)/python -m tests.label_studio.storm $(STORM_ARGS)
+
+.PHONY: fuzz
+fuzz: $(DEV_STAMP) ## 100,000 inputs for everything that reads what strangers wrote; FUZZ_ARGS="--inputs 1000000"
+	$(ONE_THREAD) $(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
+
+.PHONY: mutants
+mutants: $(DEV_STAMP) ## change the source in small ways and see whether a test notices; an hour, MUTANTS_ARGS="--seed 7"
+	$(ONE_THREAD) $(BIN)/python -m scripts.mutants $(MUTANTS_ARGS)
+
+.PHONY: results
+results: $(DEV_STAMP) ## regenerate docs/results.md: the paper's tables, real data, peers; 150 minutes at most, a restart resumes
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.results $(RESULTS_ARGS)
+
+.PHONY: results-quick
+results-quick: $(DEV_STAMP) ## the same with few data sets, in less than eight minutes
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.results --quick $(RESULTS_ARGS)
+
+.PHONY: docs
+docs: $(DEV_STAMP) ## the documentation site, into site/; every warning is an error
+	$(BIN)/mkdocs build --strict --quiet
 
 ##@ Release
 .PHONY: lock

@@ -3,9 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-has_chromium() { [ -n "$(.venv/bin/python tests/components.py chromium)" ]; }
-has_postgres() { [ -n "$(.venv/bin/python tests/components.py postgres)" ]; }
-has_java() { [ -n "$(.venv/bin/python tests/components.py java)" ]; }
+has_chromium() { [ -n "$(.venv/bin/python harness/components.py chromium)" ]; }
+has_postgres() { [ -n "$(.venv/bin/python harness/components.py postgres)" ]; }
+has_java() { [ -n "$(.venv/bin/python harness/components.py java)" ]; }
 
 apt_install() {
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0

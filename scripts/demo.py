@@ -23,14 +23,16 @@ import requests
 if __name__ == "__main__":  # started as a file, Python looks for modules beside it, not in the project's folder
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.demo_crowd import Answer, Crowd, Task
-from scripts.label_studio_server import ADMIN_EMAIL, ADMIN_PASSWORD, LabelStudioServer, Person, free_port
+from harness.demo_crowd import Answer, Crowd, Task
+from harness.label_studio import ADMIN_EMAIL, ADMIN_PASSWORD, LabelStudioServer, Person
+from harness.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".label-studio" / "demo"  # the last demo's data and logs, removed when the next one starts
 MARK = "made-by-evenhand-demo"
 PER_TASK = 12
 PER_WAVE = 50
+UNIQUE_TASKS = 200
 # Most answers of a wave come in with an import, as from another tool; these few are clicked one by one, and each of
 # them sends its event at once.
 CLICKED = 3
@@ -43,10 +45,13 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
 
 
-def port_or_free(wanted: int) -> int:
-    """Return the wanted port if nobody has it, else another one."""
+def port_or_free(usual: int, asked: int | None = None) -> int:
+    """Return the usual port if nobody has it, else another one; a port that was asked for has to be free."""
     with socket.socket() as probe:
-        return free_port() if probe.connect_ex(("127.0.0.1", wanted)) == 0 else wanted
+        is_taken = probe.connect_ex(("127.0.0.1", asked or usual)) == 0
+    if asked and is_taken:
+        raise SystemExit(f"port {asked} is taken; choose another one, or leave the option out for a free one")
+    return asked or (free_port() if is_taken else usual)
 
 
 @dataclass
@@ -176,7 +181,8 @@ class Watch:
     def __init__(self, evenhand: Evenhand, project: int, names: dict[str, str]) -> None:
         self.evenhand = evenhand
         self.project = project
-        self.path = f"/api/v1/projects/{project}"
+        (ours,) = [row for row in evenhand.get("/api/v1/projects")["rows"] if row["ls_project_id"] == project]
+        self.path = f"/api/v1/projects/{ours['id']}"
         self.names = names
         self.run = 0
         self.flagged: list[str] = []
@@ -225,11 +231,10 @@ def let_crowd_answer(
     project = int(label_studio.create_project("Which caption is better?", maximum_annotations=PER_TASK)["id"])
     say(f"connecting project {project}: evenhand connect {project}")
     # The sides of these tasks were assigned by coin flips, which the demo knows and may state.
-    options = ["--sides", "random", "--every-minutes", "0.1", "--publish", "predictions,tab,alerts", "--yes"]
+    options = ["--sides", "shuffled", "--every-minutes", "0.1", "--publish", "predictions,tab,alerts", "--yes"]
     print(evenhand.command("connect", str(project), *options).rstrip())
-    (ours,) = [row for row in evenhand.get("/api/v1/projects")["rows"] if row["ls_project_id"] == project]
     names = {str(person.id): crowd.email(number).split("@")[0] for number, person in enumerate(people)}
-    watch = Watch(evenhand, ours["id"], names)
+    watch = Watch(evenhand, project, names)
     tasks = list(crowd.tasks(waves * PER_WAVE, PER_TASK))
     say("the crowd answers; flags of each run follow (* = lasting: enough evidence to stay on the list)")
     for wave in range(waves):
@@ -237,7 +242,24 @@ def let_crowd_answer(
         say(f"wave {wave + 1} of {waves}: {(wave + 1) * PER_WAVE * PER_TASK:,} answers given in Label Studio")
         watch.look_for(pause)
     watch.settle(len(tasks) * PER_TASK)
+    show_unique_prompts(label_studio, evenhand, crowd, people)
     return watch, project
+
+
+def show_unique_prompts(
+    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: Crowd, people: Sequence[Person]
+) -> None:
+    """The usual RLHF design: nobody is judged before the owner says how sides were assigned, then it works at once."""
+    project = int(label_studio.create_project("Unique prompts, one order each", maximum_annotations=PER_TASK)["id"])
+    accounts = [person.id for person in people]
+    tasks = list(crowd.unique_tasks(UNIQUE_TASKS, PER_TASK))
+    import_answered(label_studio, project, [task.imported(accounts) for task in tasks])
+    say(f"the same crowd on {UNIQUE_TASKS} unique prompts, one order per task: evenhand connect {project}")
+    print(evenhand.command("connect", str(project), "--sides", "unknown", "--yes").rstrip())
+    say("the owner knows that sides were shuffled, and says so")
+    print(evenhand.command("connect", str(project), "--sides", "shuffled", "--yes").rstrip())
+    names = {str(person.id): crowd.email(number).split("@")[0] for number, person in enumerate(people)}
+    Watch(evenhand, project, names).settle(len(tasks) * PER_TASK)
 
 
 def report(crowd: Crowd, watch: Watch) -> bool:
@@ -270,18 +292,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="another crowd")
     parser.add_argument("--waves", type=int, default=4, help=f"batches of {PER_WAVE} tasks")
     parser.add_argument("--pause", type=float, default=15.0, help="seconds between batches")
+    parser.add_argument("--port", type=int, help="of Evenhand [9090, or a free one]")
+    parser.add_argument("--label-studio-port", type=int, help="of Label Studio [8080, or a free one]")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where its data and logs go")
     parser.add_argument("--exit", action="store_true", help="end at once instead of waiting for Ctrl-C")
     options = parser.parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs start with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
+    port, label_studio_port = port_or_free(9090, options.port), port_or_free(8080, options.label_studio_port)
     folder = emptied(options.folder.resolve())
     crowd = Crowd.assemble(options.seed)
     try:
         say("starting Label Studio (two minutes the first time, some seconds afterwards)")
         with (
-            LabelStudioServer(folder / "label-studio", port=port_or_free(8080)) as label_studio,
-            evenhand_serving(label_studio, port_or_free(9090), folder) as evenhand,
+            LabelStudioServer(folder / "label-studio", port=label_studio_port) as label_studio,
+            evenhand_serving(label_studio, port, folder) as evenhand,
         ):
             watch, project = let_crowd_answer(label_studio, evenhand, crowd, options.waves, options.pause)
             is_good = report(crowd, watch)

@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 uv=${UV:-uv}
 compile() { "$uv" pip compile --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet "$@"; }
-with_sdk=(--override requirements/overrides.txt pyproject.toml requirements/sdk.in --extra sdk)
-compile "${with_sdk[@]}" -o requirements.lock
-compile "${with_sdk[@]}" --extra dev --extra plot --extra spark --extra peers --override requirements/peers-overrides.txt -c requirements.lock -o requirements-dev.lock
+# `make run` installs all the service may use: server, the paper's solver, and what the SDK's own server needs.
+with_service=(--override requirements/overrides.txt pyproject.toml requirements/sdk.in --extra server --extra paper --extra sdk)
+compile "${with_service[@]}" -o requirements.lock
+compile "${with_service[@]}" --extra dev --extra docs --extra plot --extra spark --extra peers --override requirements/peers-overrides.txt -c requirements.lock -o requirements-dev.lock
 compile requirements/label-studio.in -o requirements-label-studio.lock

@@ -1,4 +1,4 @@
-"""Run the test suite part by part and close with a summary: `python scripts/run_tests.py [PART ...]`."""
+"""Run the checks and the test suite part by part and close with a summary: `python scripts/run_tests.py [PART ...]`."""
 
 from __future__ import annotations
 
@@ -14,28 +14,33 @@ SERVERS = "postgres or browser or labelstudio or spark"
 
 @dataclass(frozen=True)
 class Part:
-    """One pytest run: which tests, and how many side by side."""
+    """A name, and the modules that are run for it one after the other, with their arguments."""
 
     name: str
-    markers: str
-    options: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...]
+
+
+def tests(name: str, markers: str, *options: str) -> Part:
+    """A part that is one run of pytest."""
+    return Part(name, (("pytest", "-q", "-m", markers, *options),))
 
 
 # A test with several markers runs once, in the part that is named last. Parts that start servers run one test at
 # a time, so that each server is started once.
 PARTS = (
-    Part("unit", f"not slow and not ({SERVERS})", ("-n", "2")),
-    Part("statistical", f"slow and not ({SERVERS})", ("-n", "2", "--durations=15")),
-    Part("postgres", "postgres and not browser and not labelstudio", ("--durations=5",)),
-    Part("spark", "spark and not postgres and not browser and not labelstudio", ("--durations=5",)),
-    Part("browser", "browser and not labelstudio", ("--durations=5",)),
-    Part("labelstudio", "labelstudio", ("--durations=10",)),
+    Part("static", (("ruff", "format", "--check"), ("ruff", "check"), ("mypy",))),
+    tests("unit", f"not slow and not ({SERVERS})", "-n", "2"),
+    tests("statistical", f"slow and not ({SERVERS})", "-n", "2", "--durations=15"),
+    tests("postgres", "postgres and not browser and not labelstudio", "--durations=5"),
+    tests("spark", "spark and not postgres and not browser and not labelstudio", "--durations=5"),
+    tests("browser", "browser and not labelstudio", "--durations=5"),
+    tests("labelstudio", "labelstudio", "--durations=10"),
 )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a part ended: pytest's exit code and its closing line."""
+    """How a part ended: the first exit code that is not zero, and the closing line of what was run last."""
 
     part: Part
     code: int
@@ -44,21 +49,29 @@ class Outcome:
 
 
 def run(part: Part) -> Outcome:
-    """Run one part, passing its output through as it comes."""
-    print(f"\n### {part.name}: pytest -m '{part.markers}'", flush=True)
-    started = time.monotonic()
-    command = [sys.executable, "-u", "-m", "pytest", "-q", "-m", part.markers, *part.options]
+    """Run one part up to its first failure, passing its output through as it comes."""
+    started, code, closing = time.monotonic(), 0, ""
+    for command in part.commands:
+        print(f"\n### {part.name}: {' '.join(command)}", flush=True)
+        code, closing = _run_module(command)
+        if code:
+            break
+    return Outcome(part, code, closing, time.monotonic() - started)
+
+
+def _run_module(command: tuple[str, ...]) -> tuple[int, str]:
+    line = [sys.executable, "-u", "-m", *command]
     closing = ""
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            closing = line.strip() or closing
-    return Outcome(part, process.returncode, closing, time.monotonic() - started)
+        for said in process.stdout:
+            print(said, end="", flush=True)
+            closing = said.strip() or closing
+    return process.returncode, closing
 
 
 def summarise(outcomes: list[Outcome]) -> int:
-    """Print one line per part, ending in pytest's own words, and return the first exit code that is not zero."""
+    """Print one line per part, ending in the tool's own words, and return the first exit code that is not zero."""
     print("\n### summary")
     for outcome in outcomes:
         word = "ok" if outcome.code == 0 else f"FAILED (exit code {outcome.code})"

@@ -1,19 +1,42 @@
-"""Write README's settings table from the one in the code: `python scripts/settings_table.py [--check]`."""
+"""Write the tables of the manual from those in the code: `python scripts/settings_table.py [--check]`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from backend.settings import TABLE
+from fdr_core.options import OPTIONS, Option
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-START = "<!-- settings: written by scripts/settings_table.py -->\n"
-END = "<!-- end of settings -->"
+ROOT = Path(__file__).resolve().parent.parent
 
 
-def table() -> str:
-    """Return the settings as a Markdown table."""
+@dataclass(frozen=True)
+class Written:
+    """A document that holds a table between two marks."""
+
+    path: Path
+    name: str
+    table: Callable[[], str]
+
+    @property
+    def current(self) -> str:
+        """The document as it is."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def renewed(self) -> str:
+        """The document with its table written anew."""
+        start = f"<!-- {self.name}: written by scripts/settings_table.py -->\n"
+        end = f"<!-- end of {self.name} -->"
+        before, rest = self.current.split(start, 1)
+        return before + start + self.table() + end + rest.split(end, 1)[1]
+
+
+def settings_table() -> str:
+    """Return the settings of the service as a Markdown table."""
     rows = ["| variable | default | meaning |", "|---|---|---|"]
     for setting in TABLE:
         default = f"`{setting.default}`" if setting.default else ""
@@ -24,22 +47,38 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def renewed(text: str) -> str:
-    """Return a document with the table between its two marks written anew."""
-    before, rest = text.split(START, 1)
-    return before + START + table() + END + rest.split(END, 1)[1]
+def options_table() -> str:
+    """Return the options of the detection as a Markdown table."""
+    rows = ["| option | default | takes | meaning |", "|---|---|---|---|"]
+    for option in OPTIONS:
+        default = "" if option.default is None else f"`{option.default}`"
+        expert = " *For experts.*" if option.is_expert else ""
+        rows.append(f"| `{option.name}` | {default} | {_takes(option)} | {option.words}{expert} |")
+    return "\n".join(rows) + "\n"
+
+
+def _takes(option: Option) -> str:
+    if not option.choices:
+        return option.expected
+    listed = ", ".join(f"`{value}` ({words})" for value, words in option.choices.items())
+    return f"nothing, or {listed}" if option.may_be_empty else listed
+
+
+DOCUMENTS = (
+    Written(ROOT / "README.md", "settings", settings_table),
+    Written(ROOT / "docs" / "options.md", "options", options_table),
+)
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrite README, or with --check only say whether it is current."""
-    old = README.read_text(encoding="utf-8")
-    new = renewed(old)
-    if "--check" in arguments:
-        if new != old:
-            print("README's settings table is not current; run python scripts/settings_table.py", file=sys.stderr)
-        return int(new != old)
-    README.write_text(new, encoding="utf-8")
-    return 0
+    """Rewrite the documents, or with --check only say whether they are current."""
+    stale = [document for document in DOCUMENTS if document.renewed != document.current]
+    for document in stale:
+        if "--check" in arguments:
+            print(f"{document.path.name} is not current; run python scripts/settings_table.py", file=sys.stderr)
+        else:
+            document.path.write_text(document.renewed, encoding="utf-8")
+    return int(bool(stale) and "--check" in arguments)
 
 
 if __name__ == "__main__":

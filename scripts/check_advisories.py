@@ -1,4 +1,4 @@
-"""Compare the lock files with the known advisories, without a network: `python scripts/audit.py`."""
+"""Compare the lock files with the known advisories, without a network: `python scripts/check_advisories.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_pins(text: str) -> dict[str, Version]:
     return {_normal(name): Version(version) for name, version in found}
 
 
-def findings(pins: dict[str, Version], known: dict[str, Any], where: str) -> list[str]:
+def holes(pins: dict[str, Version], known: dict[str, Any], where: str) -> list[str]:
     """Pins inside a vulnerable range that nobody accepted, and overridden pins that came back."""
     wrong = []
     for entry in known["advisory"]:
@@ -51,16 +51,16 @@ def _normal(name: str) -> str:
 
 
 def main() -> int:
-    """Audit all lock files."""
+    """Check all lock files."""
     known = read_advisories()
     wrong = []
     for name in LOCKS:
         pins = read_pins((ROOT / name).read_text(encoding="utf-8"))
-        wrong += findings(pins, known, name)
+        wrong += holes(pins, known, name)
         print(f"{name}: {len(pins)} packages")
     for line in wrong:
         print(line, file=sys.stderr)
-    print(f"{len(known['advisory'])} advisories, reviewed {known['reviewed']}: {len(wrong)} findings")
+    print(f"{len(known['advisory'])} advisories, reviewed {known['reviewed']}: {len(wrong)} to mend")
     return int(bool(wrong))
 
 
