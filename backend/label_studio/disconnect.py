@@ -1,6 +1,7 @@
 """Lets one Label Studio project go: webhook, backend and what we showed there are removed, data kept or erased here."""
 
 from dataclasses import dataclass
+from secrets import token_hex
 
 from backend.domain import Kind, Project
 from backend.label_studio.client import LabelStudioClient
@@ -37,17 +38,19 @@ def disconnect_project(
 ) -> Disconnection:
     """Remove what we put into Label Studio and let the project go; without a client only here."""
     done = Disconnection()
-    alerts = [entry for entry in store.projects.all(kinds=ALERTS) if entry.alerts_for == project.id]
-    if client is not None:
-        _leave(client, settings, project, done)
-        for entry in alerts if with_alerts else ():
-            client.delete_project(entry.ls_project_id)
-            done.alerts_projects += 1
-        for entry in () if with_alerts else alerts:
-            _remove_webhooks(client, settings, entry, done)
-    for entry in (*alerts, project):
-        store.problems.resolve_all(entry.id)
-        store.projects.mark_deleted(entry.id)
+    # A worker that publishes meanwhile would put back what is removed here.
+    with store.leases.without_chores(project.id, f"disconnect:{token_hex(4)}"):
+        alerts = [entry for entry in store.projects.all(kinds=ALERTS) if entry.alerts_for == project.id]
+        if client is not None:
+            _leave(client, settings, project, done)
+            for entry in alerts if with_alerts else ():
+                client.delete_project(entry.ls_project_id)
+                done.alerts_projects += 1
+            for entry in () if with_alerts else alerts:
+                _remove_webhooks(client, settings, entry, done)
+        for entry in (*alerts, project):
+            store.problems.resolve_all(entry.id)
+            store.projects.mark_deleted(entry.id)
     if erase:
         done.erased = store.removals.erase(project.id)
     return done

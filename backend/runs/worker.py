@@ -27,6 +27,7 @@ from backend.runs.schedule import has_new_settings, pull_is_due, run_is_due
 from backend.runs.statistics import Current, StatisticsCache
 from backend.settings import Settings
 from backend.store import Store, open_store
+from backend.store.leases import chore_lease
 from fdr_core import FdrCoreError
 from fdr_core.live import LiveConsensus
 
@@ -358,8 +359,8 @@ class Chores:
     def _attempt(self, chore: str, project: Project, work: Callable[[], bool]) -> bool:
         """Do it under a lease; a failure becomes a visible problem and a growing pause."""
         with self._exclusive(chore, project.id) as mine:
-            if not mine:
-                return False
+            if not mine or not self._store.projects.is_served(project.id):
+                return False  # somebody else does it, or the project was let go since it was listed
             try:
                 done = work()
             except (LabelStudioError, BackendError) as error:
@@ -386,7 +387,7 @@ class Chores:
     @contextlib.contextmanager
     def _exclusive(self, chore: str, project_id: int) -> Iterator[bool]:
         """A lease kept alive while the chore lasts, so that a dead worker's chores are taken over."""
-        lease = self._store.leases.acquire(f"{chore}:{project_id}", self._owner, CHORE_LEASE_SECONDS)
+        lease = self._store.leases.acquire(chore_lease(chore, project_id), self._owner, CHORE_LEASE_SECONDS)
         if lease is None:
             yield False
             return

@@ -1,15 +1,28 @@
 """Leases: a time-limited right to work, kept by the database's clock, with a fencing token."""
 
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 
 from backend.domain import Lease
-from backend.errors import LeaseLostError
+from backend.errors import LeaseLostError, StoreBusyError
 from backend.store.database import Aggregate
 from backend.store.dialect import now
 from backend.store.schema import leases
 
 #: No lease is given for longer. One that ends later was written before the clock was set back, and holds nobody up.
 LONGEST_SECONDS = 300.0
+POLL_SECONDS = 0.1
+
+#: What a worker does for a project beside runs, each under a lease of its own.
+CHORES = ("pull", "webhook", "names", "publish")
+
+
+def chore_lease(chore: str, project_id: int) -> str:
+    """The name of the lease under which a chore of a project is done."""
+    return f"{chore}:{project_id}"
 
 
 def is_held(moment: float) -> ColumnElement[bool]:
@@ -34,6 +47,19 @@ class LeaseStore(Aggregate):
         """Give the lease back; harmless if it was lost. The token keeps growing, so the row stays."""
         with self._database.write() as connection:
             self.end_in(connection, lease)
+
+    @contextmanager
+    def without_chores(self, project_id: int, owner: str, *, patience: float = 60.0) -> Iterator[None]:
+        """Keep workers away from a project: what they are doing for it is waited for, and nothing new begins."""
+        deadline = time.monotonic() + patience
+        with ExitStack() as held:
+            for name in (chore_lease(chore, project_id) for chore in CHORES):
+                while (lease := self.acquire(name, owner, LONGEST_SECONDS)) is None:
+                    if time.monotonic() > deadline:
+                        raise StoreBusyError(f"a worker was busy with {name!r} for {patience:.0f} s; try again later")
+                    time.sleep(POLL_SECONDS)
+                held.callback(self.release, lease)
+            yield
 
     def acquire_in(self, connection: Connection, name: str, owner: str, seconds: float) -> Lease | None:
         """Take the lease within a transaction; concurrent takers of one name wait for each other on its row."""

@@ -88,6 +88,12 @@ class ProjectStore(Aggregate):
             raise missing_project(project_id)
         return to_project(row)
 
+    def is_served(self, project_id: int) -> bool:
+        """Whether the project is known and was not let go."""
+        query = select(projects.c.id).where(projects.c.id == project_id, projects.c.deleted_at.is_(None))
+        with self._database.read() as connection:
+            return connection.execute(query).first() is not None
+
     def all(self, *, kinds: Collection[Kind] = ("comparison", "demo")) -> list[Project]:
         """Projects that were not deleted in Label Studio, by id."""
         query = select(projects).where(projects.c.deleted_at.is_(None), projects.c.kind.in_(kinds))

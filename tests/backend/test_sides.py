@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ from flask.testing import FlaskClient
 
 from backend.app import create_app
 from backend.domain import Trigger
+from backend.errors import StoreBusyError
 from backend.label_studio.disconnect import disconnect_project
 from backend.projects.find import project_named
 from backend.projects.reading import change_config
 from backend.projects.sides import state_sides
 from backend.publish.follow_up import SOURCE, SWAPPED, undo_follow_up
 from backend.settings import Settings
+from backend.store.leases import chore_lease
 from harness.databases import new_store
 from tests.backend.publishing import SETTINGS, World
 from tests.backend.test_publish import SCORES
@@ -110,6 +114,34 @@ def test_disconnect_removes_what_is_ours_and_keeps_or_erases_the_rest(world: Wor
     disconnect_project(world.store, world.client, SETTINGS, again, with_alerts=True, erase=True)
     assert world.store.comparisons.rows(world.project.id) == []
     assert world.store.people.projects(world.project.ls_url) == []
+
+
+def test_disconnect_waits_for_a_worker_that_publishes_and_nothing_comes_back(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    lease = world.store.leases.acquire(chore_lease("publish", world.project.id), "worker", 30)
+    assert lease is not None
+
+    def publish() -> None:
+        time.sleep(0.3)
+        world.publish()
+        world.store.leases.release(lease)
+
+    with ThreadPoolExecutor(1) as worker:
+        worker.submit(publish)
+        done = disconnect_project(world.store, world.client, SETTINGS, world.project, with_alerts=True, erase=False)
+    assert (done.tabs, done.alerts_projects) == (1, 1)
+    assert world.tabs() == []
+    assert not world.store.projects.is_served(world.project.id)
+
+
+def test_disconnect_gives_up_on_a_worker_that_does_not_end(world: World) -> None:
+    world.store.leases.acquire(chore_lease("pull", world.project.id), "worker", 30)
+    with (
+        pytest.raises(StoreBusyError, match="busy with 'pull"),
+        world.store.leases.without_chores(world.project.id, "us", patience=0.2),
+    ):
+        pass
+    assert world.store.leases.acquire(chore_lease("publish", world.project.id), "worker", 30) is not None
 
 
 def test_disconnect_and_erase_leaves_of_decisions_only_their_seals(world: World) -> None:
