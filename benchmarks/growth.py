@@ -39,6 +39,7 @@ from backend.store import Store
 from backend.store.engine import migrate, open_engine
 from backend.store.schema import annotators, changes, comparisons, projects, tasks
 from benchmarks.growth_fill import ANSWERS_PER_ANNOTATOR, ITEMS, Crowd, fill
+from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 from harness.service import event
 
@@ -172,12 +173,9 @@ def events(store: Store, first: int) -> None:
 def rows(first: int, size: int) -> list[Comparison]:
     crowd = Crowd.of(size, seed=2)
     return [
-        Comparison(
-            first + i, first + i, f"{1000 + who}", f"item {left}", f"item {right}", None, None, y,
-            "answer", None, False, 3.0, EPOCH + 1.0, EPOCH + 1.0,
-        )
+        plain_answer(first + i, f"{1000 + who}", f"item {left}", f"item {right}", y, at=EPOCH + 1.0)
         for i, (who, left, right, y) in enumerate(crowd.answers())
-    ]  # fmt: skip
+    ]
 
 
 def settled_worker(store: Store, project: Project, result: Any) -> Runs:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.csv
 from sqlalchemy import insert, update
 
-from backend.domain import Batch, Comparison, Task
+from backend.domain import Batch, Task
 from backend.store import Store
 from backend.store.schema import annotators, changes, comparisons, projects, tasks
+from harness.answers import plain_answer
 
 ANSWERS_PER_TASK = 3
 ANSWERS_PER_ANNOTATOR = 1000
@@ -64,12 +65,17 @@ class Crowd:
             for k in range(n_tasks)
         ]
         rows = [
-            Comparison(
-                i + 1, i // ANSWERS_PER_TASK + 1, f"{1000 + who}", f"item {left}", f"item {right}", None, None, y,
-                "answer", None, False, 3.0, START + i, START + i,
+            plain_answer(
+                i + 1,
+                f"{1000 + who}",
+                f"item {left}",
+                f"item {right}",
+                y,
+                at=START + i,
+                task=i // ANSWERS_PER_TASK + 1,
             )
             for i, (who, left, right, y) in enumerate(self.answers())
-        ]  # fmt: skip
+        ]
         return Batch(comparisons=rows, tasks=seen)
 
 

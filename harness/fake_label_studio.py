@@ -11,6 +11,7 @@ import requests
 from requests.adapters import BaseAdapter
 
 from harness.label_configs import PAIRWISE
+from harness.responses import make_response, to_request
 
 URL = "http://label-studio.test:8080"
 LEGACY_TOKEN = "f" * 40
@@ -183,14 +184,14 @@ class FakeLabelStudio(BaseAdapter):
                 raise fault
             if fault is not None:
                 self.calls.append((str(request.method), parts.path, body))
-                return _finish(fault, request)
+                return to_request(fault, request)
         self.calls.append((str(request.method), parts.path, body))
         authorization = request.headers.get("Authorization", "")
         self.authorizations.append(authorization)
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         status, answer = self._route(str(request.method), parts.path, query, body, authorization)
         text = "" if answer is None else json.dumps(answer)
-        return _finish(make_response(status, text, {"Date": _http_date(self.now)}), request)
+        return to_request(make_response(status, text, {"Date": _http_date(self.now)}), request)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -275,7 +276,7 @@ class FakeLabelStudio(BaseAdapter):
         return (200, self._with_annotations(self.tasks[task])) if task in self.tasks else (404, {"detail": "gone"})
 
     def _delete_project(self, project: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        return (204, None) if self.projects.pop(project, None) else (404, {"detail": "gone"})
+        return _removed(self.projects, project)
 
     def _patch_task(self, task: int, *, query: Json, body: Any) -> tuple[int, Any]:
         if task not in self.tasks:
@@ -294,7 +295,7 @@ class FakeLabelStudio(BaseAdapter):
         return 201, {"task_ids": [self.add_task(project, task["data"]) for task in body]}
 
     def _list_predictions(self, *, query: Json, body: Any) -> tuple[int, Any]:
-        return 200, [p for p in self.predictions.values() if p["project"] == int(query["project"])]
+        return 200, _of_project(self.predictions, query)
 
     def _import_predictions(self, project: int, *, query: Json, body: Any) -> tuple[int, Any]:
         created = 0
@@ -314,7 +315,7 @@ class FakeLabelStudio(BaseAdapter):
         return 200, self.predictions[prediction]
 
     def _delete_prediction(self, prediction: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        return (204, None) if self.predictions.pop(prediction, None) else (404, {"detail": "gone"})
+        return _removed(self.predictions, prediction)
 
     def _delete_model_version(self, project: int, *, query: Json, body: Any) -> tuple[int, Any]:
         gone = [
@@ -327,7 +328,7 @@ class FakeLabelStudio(BaseAdapter):
         return 200, {"deleted_predictions": len(gone)}
 
     def _list_views(self, *, query: Json, body: Any) -> tuple[int, Any]:
-        return 200, [v for v in self.views.values() if v["project"] == int(query["project"])]
+        return 200, _of_project(self.views, query)
 
     def _create_view(self, *, query: Json, body: Any) -> tuple[int, Any]:
         view = self._next("view")
@@ -341,10 +342,10 @@ class FakeLabelStudio(BaseAdapter):
         return 200, self.views[view]
 
     def _delete_view(self, view: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        return (204, None) if self.views.pop(view, None) else (404, {"detail": "gone"})
+        return _removed(self.views, view)
 
     def _list_webhooks(self, *, query: Json, body: Any) -> tuple[int, Any]:
-        return 200, [w for w in self.webhooks.values() if w["project"] == int(query["project"])]
+        return 200, _of_project(self.webhooks, query)
 
     def _create_webhook(self, *, query: Json, body: Any) -> tuple[int, Any]:
         if self.blocks_local_webhooks:
@@ -360,10 +361,10 @@ class FakeLabelStudio(BaseAdapter):
         return 200, self.webhooks[webhook]
 
     def _delete_webhook(self, webhook: int, *, query: Json, body: Any) -> tuple[int, Any]:
-        return (204, None) if self.webhooks.pop(webhook, None) else (404, {"detail": "gone"})
+        return _removed(self.webhooks, webhook)
 
     def _list_backends(self, *, query: Json, body: Any) -> tuple[int, Any]:
-        return 200, [b for b in self.backends.values() if b["project"] == int(query["project"])]
+        return 200, _of_project(self.backends, query)
 
     def _create_backend(self, *, query: Json, body: Any) -> tuple[int, Any]:
         if self.blocks_local_backends:
@@ -420,21 +421,12 @@ ROUTES = (
 )
 
 
-def make_response(status: int, body: str, headers: Mapping[str, str] | None = None) -> requests.Response:
-    """A response as requests would build it."""
-    response = requests.Response()
-    response.status_code = status
-    response._content = body.encode()
-    response.headers.update(
-        {"Content-Type": "application/json" if body[:1] in "[{" else "text/html", **(headers or {})}
-    )
-    return response
+def _of_project(rows: Mapping[int, Json], query: Json) -> list[Json]:
+    return [row for row in rows.values() if row["project"] == int(query["project"])]
 
 
-def _finish(response: requests.Response, request: requests.PreparedRequest) -> requests.Response:
-    response.request = request
-    response.url = str(request.url)
-    return response
+def _removed(rows: dict[int, Json], number: int) -> tuple[int, Any]:
+    return (204, None) if rows.pop(number, None) else (404, {"detail": "gone"})
 
 
 def _user(user: int, email: str) -> Json:

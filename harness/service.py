@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import psutil
 
-from backend.domain import Batch, Comparison
+from backend.domain import Batch
 from backend.settings import Settings
 from backend.store import open_store
 from fdr_core.simulate import shaped
+from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 from harness.ports import free_port
 
@@ -138,12 +139,16 @@ def fill(service: Service, project_id: int, m: int, n: int, N: int) -> None:
     c = shaped(m, n, N, rng=np.random.default_rng(5)).comparisons
     store = open_store(service.settings)
     rows = (
-        Comparison(
-            10_000_000 + i, 10_000_000 + i, str(1000 + c.annotator[i]), f"item {c.left[i]}", f"item {c.right[i]}", None,
-            None, float(c.outcome[i]), "answer", None, False, 3.0, 1.7e9 + i, 1.7e9 + i,
+        plain_answer(
+            10_000_000 + i,
+            str(1000 + c.annotator[i]),
+            f"item {c.left[i]}",
+            f"item {c.right[i]}",
+            float(c.outcome[i]),
+            at=1.7e9 + i,
         )
         for i in range(len(c))
-    )  # fmt: skip
+    )
     while batch := list(itertools.islice(rows, 10_000)):
         store.comparisons.apply(project_id, Batch(comparisons=batch))
     store.close()

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from backend.domain import Batch, Comparison, Project, ProjectRef, RunResult, Task, Trigger
+from backend.domain import Batch, Project, ProjectRef, RunResult, Task, Trigger
 from backend.runs.worker import Runs
 from backend.store import Store
 from fdr_core.simulate import small_team
+from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 
 START = 1_790_000_000.0
@@ -64,21 +65,14 @@ def simulated(
         left, right, at = str(c.items[c.left[k]]), str(c.items[c.right[k]]), START + 60.0 * place
         tasks.append(Task(place, left, right, labels[left], labels[right], None, None, True, at))
         rows.append(
-            Comparison(
-                annotation_id=place,
-                task_id=place,
-                annotator_id=str(1 + c.annotator[k]),
-                left_item=left,
-                right_item=right,
-                coin=None,
-                stratum=None,
-                outcome=float(c.outcome[k]),
-                status="answer",
-                reason=None,
-                ground_truth=False,
+            plain_answer(
+                place,
+                str(1 + c.annotator[k]),
+                left,
+                right,
+                float(c.outcome[k]),
+                at=at,
                 lead_time=float(rng.uniform(1, 20)),
-                created_at=at,
-                updated_at=at,
             )
         )
     for start in range(0, len(rows), 20_000):

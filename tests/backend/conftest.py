@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backend.domain import Project, ProjectRef
-from backend.store import Store
+from backend.settings import Settings
+from backend.store import Store, open_store
 from backend.store.engine import migrate, open_engine
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
@@ -58,6 +60,19 @@ def sqlite_store(tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
     opened = new_store(tmp_path / "single.db", clock)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def module_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Settings of a service whose store lasts for all tests of a module."""
+    folder = tmp_path_factory.mktemp("module")
+    return Settings(model_dir=folder, database_url=f"sqlite:///{folder / 'evenhand.db'}", log_level="ERROR")
+
+
+@pytest.fixture(scope="module")
+def module_store(module_settings: Settings) -> Iterator[Store]:
+    with closing(open_store(module_settings)) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -109,12 +109,18 @@ def test_error_body_that_echoes_the_token_is_scrubbed(server: FakeLabelStudio, c
     assert LEGACY_TOKEN not in str(caught.value)
 
 
+def project_in_pages_of_three(
+    server: FakeLabelStudio, monkeypatch: pytest.MonkeyPatch, *, n_tasks: int
+) -> tuple[int, list[int]]:
+    monkeypatch.setattr("backend.label_studio.client.PAGE_SIZE", 3)
+    project = server.add_project()
+    return project, [server.add_task(project, {"text1": "a", "text2": "b"}) for _ in range(n_tasks)]
+
+
 def test_tasks_over_several_pages_are_all_returned_once(
     server: FakeLabelStudio, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.label_studio.client.PAGE_SIZE", 3)
-    project = server.add_project()
-    expected = [server.add_task(project, {"text1": "a", "text2": "b"}) for _ in range(7)]
+    project, expected = project_in_pages_of_three(server, monkeypatch, n_tasks=7)
     pages = list(client_of(server, clock).tasks(project))
     assert [len(page) for page in pages] == [3, 3, 1]
     assert [task["id"] for page in pages for task in page] == expected
@@ -123,9 +129,7 @@ def test_tasks_over_several_pages_are_all_returned_once(
 def test_tasks_deleted_while_paging_does_not_skip_others(
     server: FakeLabelStudio, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.label_studio.client.PAGE_SIZE", 3)
-    project = server.add_project()
-    ids = [server.add_task(project, {"text1": "a", "text2": "b"}) for _ in range(6)]
+    project, ids = project_in_pages_of_three(server, monkeypatch, n_tasks=6)
     seen = []
     for page in client_of(server, clock).tasks(project):
         seen += [task["id"] for task in page]

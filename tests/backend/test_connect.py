@@ -1,7 +1,7 @@
 """`connect`, `doctor` and `sync` against an in-memory Label Studio."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
 
 OURS = "http://127.0.0.1:9090"
+WrongNow = Callable[[], dict[str, Check]]
 
 
 @pytest.fixture
@@ -192,6 +193,13 @@ def failed(checks: list[Check]) -> dict[str, Check]:
     return {check.check: check for check in checks if not check.ok}
 
 
+@pytest.fixture
+def wrong_now(store: Store, client: LabelStudioClient, settings: Settings) -> WrongNow:
+    """Connect the project; the function returned says what `doctor` finds wrong at that moment."""
+    make(store, client, settings)
+    return lambda: failed(examine(settings, store, client))
+
+
 def test_doctor_after_connect_finds_all_well_and_writes_nothing(
     server: FakeLabelStudio,
     store: Store,
@@ -238,11 +246,10 @@ def test_doctor_with_label_studio_down_says_so_and_stops_there(
     [("blocks_local_webhooks", "SSRF_PROTECTION_ENABLED"), ("blocks_local_backends", "ML_BLOCK_LOCAL_IP")],
 )
 def test_doctor_tells_which_of_the_two_address_filters_is_in_the_way(
-    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings, blocked: str, setting: str
+    server: FakeLabelStudio, wrong_now: WrongNow, blocked: str, setting: str
 ) -> None:
-    make(store, client, settings)
     setattr(server, blocked, True)
-    wrong = failed(examine(settings, store, client))
+    wrong = wrong_now()
     assert list(wrong) == [setting]
     assert f"{setting}=false" in wrong[setting].fix
 
@@ -261,51 +268,38 @@ def break_webhook_inactive(server: FakeLabelStudio) -> None:
 
 @pytest.mark.parametrize("damage", [break_webhook_missing, break_webhook_secret, break_webhook_inactive])
 def test_doctor_finds_a_webhook_that_does_not_reach_us(
-    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings, damage: Any
+    server: FakeLabelStudio, wrong_now: WrongNow, damage: Any
 ) -> None:
-    make(store, client, settings)
     damage(server)
-    wrong = failed(examine(settings, store, client))
+    wrong = wrong_now()
     assert list(wrong) == ["project 1: webhook"]
     assert "evenhand connect 1" in wrong["project 1: webhook"].fix
 
 
-def test_doctor_finds_backend_missing_or_in_error(
-    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
-) -> None:
-    make(store, client, settings)
+def test_doctor_finds_backend_missing_or_in_error(server: FakeLabelStudio, wrong_now: WrongNow) -> None:
     server.backends[1]["state"] = "ER"
-    assert list(failed(examine(settings, store, client))) == ["project 1: ML backend"]
+    assert list(wrong_now()) == ["project 1: ML backend"]
     server.backends.clear()
-    assert list(failed(examine(settings, store, client))) == ["project 1: ML backend"]
+    assert list(wrong_now()) == ["project 1: ML backend"]
 
 
-def test_doctor_finds_that_events_never_arrive_while_pulls_repair(
-    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
-) -> None:
-    make(store, client, settings)
+def test_doctor_finds_that_events_never_arrive_while_pulls_repair(store: Store, wrong_now: WrongNow) -> None:
     store.projects.finish_pull(1, {"is_first": False, "repaired": 7}, watermark=1.0, was_full=False)
-    wrong = failed(examine(settings, store, client))
+    wrong = wrong_now()
     assert list(wrong) == ["project 1: events"]
     assert "SSRF_PROTECTION_ENABLED" in wrong["project 1: events"].fix
 
 
-def test_doctor_counts_rejected_events_until_one_is_accepted(
-    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
-) -> None:
-    make(store, client, settings)
+def test_doctor_counts_rejected_events_until_one_is_accepted(store: Store, wrong_now: WrongNow) -> None:
     store.events.count("webhook", "unauthorized")
-    assert list(failed(examine(settings, store, client))) == ["rejected events"]
+    assert list(wrong_now()) == ["rejected events"]
     store.events.count("ANNOTATION_CREATED", "accepted")
-    assert failed(examine(settings, store, client)) == {}
+    assert wrong_now() == {}
 
 
-def test_doctor_finds_clocks_that_differ(
-    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
-) -> None:
-    make(store, client, settings)
+def test_doctor_finds_clocks_that_differ(server: FakeLabelStudio, wrong_now: WrongNow) -> None:
     server.tick(3600)
-    assert "NTP" in failed(examine(settings, store, client))["clock"].fix
+    assert "NTP" in wrong_now()["clock"].fix
 
 
 def test_doctor_findings_hold_no_secret(

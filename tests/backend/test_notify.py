@@ -18,8 +18,8 @@ from backend.publish.notify import SendReport, send_due
 from backend.settings import Settings
 from backend.store.schema import leases
 from harness.databases import new_store
-from harness.fake_label_studio import make_response
 from harness.label_configs import PAIRWISE
+from harness.responses import make_response
 
 HOOK = "https://hooks.test/services/1"
 SETTINGS = Settings(alert_webhook_url=HOOK, alert_webhook_secret="k3y", public_url="https://evenhand.test")

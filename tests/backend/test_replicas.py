@@ -20,13 +20,14 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from backend.domain import Batch, Comparison, Run
+from backend.domain import Batch, Run
 from backend.projects.reading import change_config
 from backend.runs.worker import LEASE_SECONDS
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.store.schema import leases, runs
 from fdr_core.simulate import shaped
+from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 from harness.ports import free_port
 
@@ -154,12 +155,16 @@ def fill(store: Store, project_id: int, *, m: int, n: int, N: int) -> None:
     """Write answers by the bulk path."""
     c = shaped(m, n, N, rng=np.random.default_rng(5)).comparisons
     rows = [
-        Comparison(
-            1_000_000 + i, 1_000_000 + i, f"a{c.annotator[i]}", f"item {c.left[i]}", f"item {c.right[i]}", None, None,
-            float(c.outcome[i]), "answer", None, False, 3.0, 1.7e9 + i, 1.7e9 + i,
+        plain_answer(
+            1_000_000 + i,
+            f"a{c.annotator[i]}",
+            f"item {c.left[i]}",
+            f"item {c.right[i]}",
+            float(c.outcome[i]),
+            at=1.7e9 + i,
         )
         for i in range(len(c))
-    ]  # fmt: skip
+    ]
     store.comparisons.apply(project_id, Batch(comparisons=rows))
 
 

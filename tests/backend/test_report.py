@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from backend.report.words import (
     when,
 )
 from backend.settings import Settings
-from backend.store import Store, open_store
+from backend.store import Store
 from fdr_core import detect
 from fdr_core.simulate import null_crowd, small_team
 from harness import world
@@ -48,16 +47,13 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    folder = tmp_path_factory.mktemp("report")
-    return Settings(model_dir=folder, database_url=f"sqlite:///{folder / 'evenhand.db'}", log_level="ERROR")
+def settings(module_settings: Settings) -> Settings:
+    return module_settings
 
 
 @pytest.fixture(scope="module")
-def store(settings: Settings) -> Iterator[Store]:
-    opened = open_store(settings)
-    yield opened
-    opened.close()
+def store(module_store: Store) -> Store:
+    return module_store
 
 
 @pytest.fixture(scope="module")

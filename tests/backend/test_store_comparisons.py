@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from backend.projects.config import ProjectConfig
 from backend.store import Store
 from backend.store.engine import migrate, open_engine, to_json
 from backend.store.merge import Merge
+from harness.databases import new_store
 from harness.judged import judged_answers
 
 BASE = Comparison(
@@ -253,14 +256,20 @@ def world(history: list[tuple[str, int, float]]) -> tuple[dict[int, Comparison],
     return present, events
 
 
-def deliver(store: Store, project: Project, event: Event) -> None:
-    kind, value = event
-    if kind == "put":
-        store.comparisons.apply(project.id, Batch(comparisons=[value]))
-    elif kind == "delete":
-        store.comparisons.apply(project.id, Batch(deleted_annotations=[value]))
-    else:
-        store.comparisons.apply(project.id, Batch(deleted_tasks=[value]))
+def deliver(store: Store, project: Project, events: Sequence[Event]) -> None:
+    for kind, value in events:
+        if kind == "put":
+            store.comparisons.apply(project.id, Batch(comparisons=[value]))
+        elif kind == "delete":
+            store.comparisons.apply(project.id, Batch(deleted_annotations=[value]))
+        else:
+            store.comparisons.apply(project.id, Batch(deleted_tasks=[value]))
+
+
+def pull(store: Store, project: Project, present: dict[int, Comparison]) -> None:
+    as_of = store.projects.begin_pull(project.id)
+    store.comparisons.apply(project.id, Batch(comparisons=list(present.values()), as_of=as_of))
+    store.comparisons.delete_missing(project.id, set(present), as_of=as_of)
 
 
 def contents(store: Store, project: Project) -> dict[int, Comparison]:
@@ -291,6 +300,16 @@ def check_consistent(store: Store, project: Project) -> None:
     assert store.projects.get(project.id).counts.get("judged", 0) == len(judged_answers(store, project.id))
 
 
+@contextmanager
+def ending_in(present: dict[int, Comparison], folder: Path) -> Iterator[tuple[Store, Project]]:
+    """A store that must hold just what is present once the block has ended."""
+    with closing(new_store(folder / "evenhand.db")) as store:
+        project = store.projects.register("http://ls", ProjectRef(1, 5))
+        yield store, project
+        assert contents(store, project) == present
+        check_consistent(store, project)
+
+
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data(), history=HISTORY)
@@ -301,13 +320,8 @@ def test_events_in_any_order_with_duplicates_end_in_the_state_of_a_fresh_pull(
     order = (
         data.draw(st.permutations(events + data.draw(st.lists(st.sampled_from(events), max_size=6)))) if events else []
     )
-    with_store = open_temporary(tmp_path_factory.mktemp("order"))
-    store, project = with_store
-    for event in order:
-        deliver(store, project, event)
-    assert contents(store, project) == present
-    check_consistent(store, project)
-    store.close()
+    with ending_in(present, tmp_path_factory.mktemp("order")) as (store, project):
+        deliver(store, project, order)
 
 
 @pytest.mark.slow
@@ -320,27 +334,11 @@ def test_events_lost_and_healed_by_a_pull_end_in_the_state_of_a_fresh_pull(
     order = data.draw(st.permutations(events))
     kept = [event for event in order if data.draw(st.booleans())]
     split = data.draw(st.integers(0, len(kept)))
-    store, project = open_temporary(tmp_path_factory.mktemp("lost"))
-    for event in kept[:split]:
-        deliver(store, project, event)
-    as_of = store.projects.begin_pull(project.id)
-    store.comparisons.apply(project.id, Batch(comparisons=list(present.values()), as_of=as_of))
-    store.comparisons.delete_missing(project.id, set(present), as_of=as_of)
-    for event in kept[split:]:
-        deliver(store, project, event)
-    as_of = store.projects.begin_pull(project.id)
-    store.comparisons.apply(project.id, Batch(comparisons=list(present.values()), as_of=as_of))
-    store.comparisons.delete_missing(project.id, set(present), as_of=as_of)
-    assert contents(store, project) == present
-    check_consistent(store, project)
-    store.close()
-
-
-def open_temporary(folder: Path) -> tuple[Store, Project]:
-    engine = open_engine(f"sqlite:///{folder / 'evenhand.db'}")
-    migrate(engine)
-    store = Store(engine)
-    return store, store.projects.register("http://ls", ProjectRef(1, 5))
+    with ending_in(present, tmp_path_factory.mktemp("lost")) as (store, project):
+        deliver(store, project, kept[:split])
+        pull(store, project, present)
+        deliver(store, project, kept[split:])
+        pull(store, project, present)
 
 
 def test_merge_seq_of_a_row_is_that_of_its_last_change() -> None:

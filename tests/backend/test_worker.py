@@ -19,6 +19,7 @@ from backend.store import Store
 from fdr_core import Comparisons, detect
 from fdr_core.simulate import small_team
 from fdr_core.spending import Spending
+from harness.answers import plain_answer
 from harness.judged import judged_answers
 from tests.backend.conftest import FakeClock
 from tests.backend.test_store_runs import finish
@@ -32,21 +33,15 @@ def crowd_rows(
     c = simulated.comparisons
     mixed = np.random.default_rng(seed).permutation(len(c))
     rows = [
-        Comparison(
-            annotation_id=k + 1,
-            task_id=int(i) + 1,
-            annotator_id=str(c.annotators[c.annotator[i]]),
-            left_item=f"item {c.items[c.left[i]]}",
-            right_item=f"item {c.items[c.right[i]]}",
-            coin=None,
-            stratum=None,
-            outcome=float(c.outcome[i]),
-            status="answer",
-            reason=None,
-            ground_truth=False,
+        plain_answer(
+            k + 1,
+            str(c.annotators[c.annotator[i]]),
+            f"item {c.items[c.left[i]]}",
+            f"item {c.items[c.right[i]]}",
+            float(c.outcome[i]),
+            at=start + k,
+            task=int(i) + 1,
             lead_time=2.0 + k % 5,
-            created_at=start + k,
-            updated_at=start + k,
         )
         for k, i in enumerate(mixed)
     ]

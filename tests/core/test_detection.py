@@ -147,12 +147,17 @@ METHODS = [
 ]
 
 
+def detected_before_and_after(
+    change: Callable[[Comparisons], Comparisons], comparisons: Comparisons, method: str, path: str
+) -> tuple[Detection, Detection]:
+    options: dict[str, Any] = {"method": method, "path": path, "draws": 3, "cut": "knockoff", "q": 0.2}
+    return detect(comparisons, **options), detect(change(comparisons), **options)
+
+
 @pytest.mark.parametrize(("method", "kind"), METHODS)
 @pytest.mark.parametrize("path", ["lbi", "iss", "marginal"])
 def test_detect_after_relabelling_changes_nothing_but_names(method: str, kind: str, path: str) -> None:
-    comparisons = CROWDS[kind]()
-    options: dict[str, Any] = {"method": method, "path": path, "draws": 3, "cut": "knockoff", "q": 0.2}
-    before, after = detect(comparisons, **options), detect(renamed(comparisons), **options)
+    before, after = detected_before_and_after(renamed, CROWDS[kind](), method, path)
     assert after.flagged == [f"person {label}" for label in before.flagged]
     assert after.annotators["annotator"].tolist() == [f"person {label}" for label in before.annotators["annotator"]]
     pd.testing.assert_frame_equal(before.annotators.iloc[:, 1:], after.annotators.iloc[:, 1:])
@@ -163,8 +168,7 @@ def test_detect_after_relabelling_changes_nothing_but_names(method: str, kind: s
 @pytest.mark.parametrize("path", ["lbi", "iss", "marginal"])
 def test_detect_after_swapping_left_and_right_changes_nothing_but_signs(method: str, kind: str, path: str) -> None:
     comparisons = CROWDS[kind]()
-    options: dict[str, Any] = {"method": method, "path": path, "draws": 3, "cut": "knockoff", "q": 0.2}
-    before, after = detect(comparisons, **options), detect(swapped(comparisons), **options)
+    before, after = detected_before_and_after(swapped, comparisons, method, path)
     assert set(after.flagged) == set(before.flagged)
     one, two = (
         result.annotators.set_index("annotator").loc[list(comparisons.annotators)] for result in (before, after)

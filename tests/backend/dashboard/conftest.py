@@ -17,16 +17,8 @@ from harness import world
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    folder = tmp_path_factory.mktemp("dashboard")
-    return Settings(model_dir=folder, database_url=f"sqlite:///{folder / 'evenhand.db'}", log_level="ERROR")
-
-
-@pytest.fixture(scope="module")
-def store(settings: Settings) -> Iterator[Store]:
-    opened = open_store(settings)
-    yield opened
-    opened.close()
+def store(module_store: Store) -> Store:
+    return module_store
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +51,8 @@ def alone(store: Store) -> Project:
 
 
 @pytest.fixture(scope="module")
-def app(settings: Settings, store: Store) -> Flask:
-    return create_app(settings, store)
+def app(module_settings: Settings, store: Store) -> Flask:
+    return create_app(module_settings, store)
 
 
 @pytest.fixture
