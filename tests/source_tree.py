@@ -18,10 +18,6 @@ class Import:
     line: int
     at_import: bool
 
-    def is_of(self, *names: str) -> bool:
-        """Tell whether the target is one of these modules or within one of these packages."""
-        return any(is_within(self.target, name) for name in names)
-
     def __str__(self) -> str:
         return f"{self.module}:{self.line} imports {self.target}"
 

@@ -10,8 +10,6 @@ from fdr_core.randomisation.convolution import GRID, MOST_VALUES, SignSums, grou
 from fdr_core.randomisation.plan import LOG_RATIOS, SCALE_SHARES, SCALES, log_cosh
 from fdr_core.randomisation.results import sign_tests
 
-Values = NDArray[np.float64]
-
 
 def sums_of(*owners: list[float]) -> SignSums:
     """Values of several owners."""

@@ -19,7 +19,6 @@ from fdr_core.engines.expression import load_ibis, sums_expression
 from fdr_core.simulate import large_crowd, small_team, unique_pairs
 
 MASTER = "local[2]"
-Reader = Callable[..., SufficientStatistics]
 
 
 def read(sources: Path | list[Path], engine: str) -> SufficientStatistics:
