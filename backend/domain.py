@@ -71,7 +71,10 @@ class Project:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One annotation as read under the project's configuration; `outcome` is None where nothing can be judged."""
+    """One annotation as read under the project's configuration; `outcome` is None where nothing can be judged.
+
+    `answers` holds the outcome of each control where several are read: one annotation stays one row under one coin.
+    """
 
     annotation_id: int
     task_id: int | None
@@ -87,6 +90,7 @@ class Comparison:
     lead_time: float | None
     created_at: float
     updated_at: float
+    answers: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -44,12 +44,14 @@ class Policy:
         one_of: Callable[[Any, tuple[str, ...]], Condition],
         known: Callable[[Any], Condition],
         false: Callable[[Any], Condition],
+        answer: str = "outcome",
     ) -> list[Condition]:
         """What has to hold of a row, in the words of whoever asks.
 
-        `column` gives the value or expression of a name; `one_of`, `known` (not null) and `false` make conditions.
+        `column` gives the value or expression of a name; `one_of`, `known` (not null) and `false` make conditions;
+        `answer` is the column that must hold something.
         """
-        found = [false(column("deleted")), one_of(column("status"), self.statuses), known(column("outcome"))]
+        found = [false(column("deleted")), one_of(column("status"), self.statuses), known(column(answer))]
         return found if self.ground_truth else [*found, false(column("ground_truth"))]
 
     def judges(self, row: Mapping[str, Any]) -> bool:
@@ -63,13 +65,14 @@ class Policy:
             )
         )
 
-    def sql(self, table: Any) -> list[Any]:
+    def sql(self, table: Any, *, answer: str = "outcome") -> list[Any]:
         """The conditions on a table of SQLAlchemy."""
         return self.conditions(
             lambda name: table.c[name],
             one_of=lambda column, allowed: column.in_(allowed),
             known=lambda column: column.is_not(None),
             false=lambda column: ~column,
+            answer=answer,
         )
 
     def ibis(self, table: Any) -> list[Any]:

@@ -98,12 +98,15 @@ def _tell(service: Service, project: Project) -> None:
     if reading is not None:
         coin = f", coin {reading.coin!r}" if reading.coin else ""
         click.echo(
-            f"  reads:      control {reading.control!r} ({reading.type}), left item {reading.item_left!r}, right item "
-            f"{reading.item_right!r}{coin}"
+            f"  reads:      {reading.words}, left item {reading.item_left!r}, right item {reading.item_right!r}{coin}"
         )
-        others = other_controls(project.label_config, reading.control)
+        read = [control.name for control in reading.controls]
+        others = other_controls(project.label_config, read)
         if others:
-            click.echo(f"              not read: {', '.join(others)}; `--control NAME` reads another one instead")
+            click.echo(
+                f"              not read: {', '.join(others)}; `--controls {','.join((*read, *others))}` judges them "
+                "together, with `--control NAME` apart"
+            )
     address = service.settings.public_url or service_url(service.settings)
     look = first_look(service.store, project, page=f"{address}/ui/projects/{project.id}")
     click.echo(f"  audit:      {look.audit}")

@@ -1,7 +1,7 @@
 """Which control, which fields, which outcome: a project's settings resolved against its label config."""
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -45,18 +45,49 @@ class LabelConfig:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How annotations of a project are read."""
+class ReadControl:
+    """A control whose answers are read, and what they mean."""
 
-    control: str
+    name: str
     type: ControlType
     object_name: str
+    outcomes: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How annotations of a project are read.
+
+    Of several controls the one that `decides` is judged; without it all are judged together.
+    """
+
+    controls: tuple[ReadControl, ...]
+    decides: ReadControl | None
     item_left: str
     item_right: str
     coin: str | None
     stratum: str | None
-    outcomes: Mapping[str, float]
     names: frozenset[str]
+
+    @property
+    def control(self) -> str:
+        """The names of what is judged, as people read them."""
+        return self.decides.name if self.decides else ", ".join(control.name for control in self.controls)
+
+    @property
+    def beside(self) -> tuple[ReadControl, ...]:
+        """Controls that are read and tested beside the one that decides."""
+        return tuple(control for control in self.controls if self.decides and control != self.decides)
+
+    @property
+    def words(self) -> str:
+        """Which controls are read, and how they are judged."""
+        names = " and ".join(f"{control.name!r} ({control.type})" for control in self.controls)
+        if len(self.controls) == 1:
+            return f"control {names}"
+        if self.decides is None:
+            return f"controls {names} together (the mean of an annotation's answers counts)"
+        return f"controls {names} apart ({self.decides.name!r} decides, every other one is tested beside it)"
 
 
 @lru_cache(maxsize=256)
@@ -88,16 +119,8 @@ def parse_label_config(xml: str) -> LabelConfig:
 def resolve(config: ProjectConfig, label_config: str, task_fields: Collection[str] = ()) -> Reading:
     """Fit the settings to the label config; `task_fields` are the data fields seen in tasks so far."""
     parsed = parse_label_config(label_config)
-    control = _choose_control(config, parsed)
-    defaults = [parsed.fields.get(name) for name in control.to_name] if control.type == "pairwise" else []
-    if control.type == "pairwise" and len(control.to_name) != 2:
-        raise UnusableValueError(
-            f"control {control.name!r} points at {len(control.to_name)} objects ({', '.join(control.to_name)}); "
-            "a comparison needs two"
-        )
-    if control.type != "pairwise":
-        defaults = list(paired_fields(parsed.fields.values()) or ())
-    left_default, right_default = defaults if len(defaults) == 2 else (None, None)
+    controls = _choose_controls(config, parsed)
+    left_default, right_default = _default_fields(controls, parsed)
     offered = sorted({*parsed.fields.values(), *task_fields})
     left = _field("item_left", config.item_left or left_default, offered, task_fields)
     right = _field("item_right", config.item_right or right_default, offered, task_fields)
@@ -106,24 +129,24 @@ def resolve(config: ProjectConfig, label_config: str, task_fields: Collection[st
     for key in ("coin", "stratum"):
         if getattr(config, key):
             _field(key, getattr(config, key), offered, task_fields)
+    outcomes = _outcomes(config, controls)
+    read = tuple(ReadControl(c.name, c.type, c.to_name[0], outcomes[c.name]) for c in controls)
+    deciding = [control for control in read if len(read) == 1 or control.name == config.control]
     return Reading(
-        control=control.name,
-        type=control.type,
-        object_name=control.to_name[0],
+        controls=read,
+        decides=deciding[0] if deciding else None,
         item_left=left,
         item_right=right,
         coin=config.coin or (PREPARED_COIN if PREPARED_COIN in task_fields else None),
         stratum=config.stratum,
-        outcomes=_outcomes(config, control),
         names=parsed.names,
     )
 
 
-def other_controls(label_config: str, chosen: str) -> list[str]:
-    """Comparison controls that a project has beside the one that is read."""
+def other_controls(label_config: str, read: Collection[str]) -> list[str]:
+    """Comparison controls that a project has beside those that are read."""
     controls = parse_label_config(label_config).controls
-    kinds = ("pairwise", "choices")
-    others = [c for c in controls if c.name != chosen and c.type in kinds]
+    others = [c for c in controls if c.name not in read and c.type in ("pairwise", "choices")]
     return [c.name for c in others if c.type == "pairwise" or outcomes_of(c.answers)]
 
 
@@ -141,21 +164,45 @@ def _control(element: ElementTree.Element, name: str) -> Control:
     return Control(name, kind, to_name, answers)
 
 
-def _choose_control(config: ProjectConfig, parsed: LabelConfig) -> Control:
-    """The control the settings name, else the first Pairwise, else Choices that speak of both sides."""
+def _choose_controls(config: ProjectConfig, parsed: LabelConfig) -> tuple[Control, ...]:
+    """The controls that the settings name, else the first Pairwise, else Choices that speak of both sides."""
     offered = ", ".join(f"{control.name} ({control.type})" for control in parsed.controls) or "none"
-    if config.control:
-        for control in parsed.controls:
-            if control.name == config.control:
-                return control
-        raise UnusableValueError(f"the label config has no control {config.control!r}; offered: {offered}")
+    by_name = {control.name: control for control in reversed(parsed.controls)}
+    wanted = config.controls or ((config.control,) if config.control else ())
+    if config.control and config.control not in wanted:
+        raise UnusableValueError(f"control is {config.control!r}; expected one of controls: {', '.join(wanted)}")
+    for name in wanted:
+        if name not in by_name:
+            raise UnusableValueError(f"the label config has no control {name!r}; offered: {offered}")
+    if wanted:
+        return tuple(by_name[name] for name in wanted)
     for control in parsed.controls:
         if control.type == "pairwise":
-            return control
+            return (control,)
     for control in parsed.controls:
         if control.type == "choices" and outcomes_of(control.answers):
-            return control
+            return (control,)
     raise UnusableValueError(_nothing_to_read(parsed, offered))
+
+
+def _default_fields(controls: Sequence[Control], parsed: LabelConfig) -> tuple[str | None, str | None]:
+    """The data fields of the two items: what all Pairwise show, else two fields whose names differ in their side."""
+    pairs = {control.to_name: control for control in controls if control.type == "pairwise"}
+    for control in pairs.values():
+        if len(control.to_name) != 2:
+            raise UnusableValueError(
+                f"control {control.name!r} points at {len(control.to_name)} objects ({', '.join(control.to_name)}); "
+                "a comparison needs two"
+            )
+    if len(pairs) > 1:
+        shown = "; ".join(f"{control.name!r} at {', '.join(control.to_name)}" for control in pairs.values())
+        raise UnusableValueError(
+            f"controls that are read together must point at the same two objects in the same order, but {shown}; "
+            "name one of them in 'control' and leave 'controls' empty"
+        )
+    for left, right in pairs:
+        return parsed.fields.get(left), parsed.fields.get(right)
+    return paired_fields(parsed.fields.values()) or (None, None)
 
 
 def _nothing_to_read(parsed: LabelConfig, offered: str) -> str:
@@ -180,17 +227,34 @@ def _field(key: str, name: str | None, offered: list[str], seen: Collection[str]
     return name
 
 
-def _outcomes(config: ProjectConfig, control: Control) -> Mapping[str, float]:
-    """Answer to outcome; for Choices named left, right and tie the map is known."""
-    if config.outcomes is not None:
-        if control.answers and control.type != "pairwise":
-            wrong = sorted(set(config.outcomes) - set(control.answers))
-            if wrong:
-                offered = ", ".join(control.answers)
-                raise UnusableValueError(f"outcomes names {', '.join(map(repr, wrong))}; offered answers: {offered}")
-        if not config.outcomes or not any(config.outcomes.values()):
-            raise UnusableValueError("outcomes maps no answer to a side; give at least one a value other than 0")
-        return {**SIDES, **config.outcomes} if control.type == "pairwise" else dict(config.outcomes)
+def _outcomes(config: ProjectConfig, controls: Sequence[Control]) -> dict[str, Mapping[str, float]]:
+    """Answer to outcome by control; for Choices named left, right and tie the map is known."""
+    given = config.outcomes
+    if given is None:
+        return {control.name: _known_outcomes(control) for control in controls}
+    if not given or not any(given.values()):
+        raise UnusableValueError("outcomes maps no answer to a side; give at least one a value other than 0")
+    limited = [control for control in controls if control.type != "pairwise" and control.answers]
+    offered = list(dict.fromkeys(answer for control in limited for answer in control.answers))
+    wrong = sorted(set(given) - set(offered))
+    if wrong and len(limited) == len(controls):
+        named = ", ".join(map(repr, wrong))
+        raise UnusableValueError(f"outcomes names {named}; offered answers: {', '.join(offered)}")
+    return {control.name: _own_outcomes(control, given, is_only=len(controls) == 1) for control in controls}
+
+
+def _own_outcomes(control: Control, given: Mapping[str, float], *, is_only: bool) -> Mapping[str, float]:
+    """What the settings say about the answers of one control, else what is known of them."""
+    if control.type == "pairwise":
+        return {**SIDES, **given}
+    if is_only or not control.answers:
+        return dict(given)
+    own = {answer: outcome for answer, outcome in given.items() if answer in control.answers}
+    return own if any(own.values()) else _known_outcomes(control)
+
+
+def _known_outcomes(control: Control) -> Mapping[str, float]:
+    """What a control's answers mean where the settings do not say it."""
     if control.type == "pairwise":
         return SIDES
     guessed = outcomes_of(control.answers) if control.type == "choices" else None

@@ -6,14 +6,14 @@ its negated id. Alert cards carry the task data fields ALERT_PROJECT and ALERT_A
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from backend.domain import Comparison, ProjectRef, Review, Status, Task, choice_of
 from backend.errors import PayloadError
 from backend.json_values import Json, an_id, an_object, ids, objects, parse_json, parse_time, seen
 from backend.json_values import clean as clean
-from backend.label_studio.label_config import Reading
+from backend.label_studio.label_config import ReadControl, Reading
 from fdr_core.inputs.item_keys import item_key
 from fdr_core.inputs.label_studio_results import annotator_of, answer_text, chosen_in, lead_time_of, results_of
 
@@ -173,13 +173,13 @@ def read_task(task: Json, reading: Reading | None) -> Task:
 
 def read_comparison(annotation: Json, task: Task | None, reading: Reading | None) -> Comparison:
     """Read one annotation; whatever cannot be judged is kept with a status and a reason, never guessed."""
-    status, reason, outcome = _answer(annotation, reading)
+    given = _given(annotation, reading)
     task_id = _task_id(annotation, task)
     annotator = _annotator(annotation.get("completed_by"))
     left, right = (task.left_item, task.right_item) if task else (None, None)
     problem = _unjudgeable(annotator, task, reading)
-    if problem and status in ("answer", "prediction"):
-        status, reason, outcome = "unreadable", problem, None
+    if problem and given.status in ("answer", "prediction"):
+        given = _Given("unreadable", problem)
     created = parse_time(annotation.get("created_at"))
     updated = parse_time(annotation.get("updated_at"))
     return Comparison(
@@ -190,20 +190,21 @@ def read_comparison(annotation: Json, task: Task | None, reading: Reading | None
         right_item=right,
         coin=task.coin if task else None,
         stratum=task.stratum if task else None,
-        outcome=outcome,
-        status=status,
-        reason=reason,
+        outcome=given.outcome,
+        status=given.status,
+        reason=given.reason,
         ground_truth=annotation.get("ground_truth") is True,
         lead_time=lead_time_of(annotation.get("lead_time")),
         created_at=created if created is not None else updated or 0.0,
         updated_at=updated if updated is not None else created or 0.0,
+        answers=given.answers,
     )
 
 
 def read_draft(draft: Json, task: Task, reading: Reading | None) -> Comparison:
     """Read an unsubmitted draft: kept and marked, under its negated id, never judged."""
     row = read_comparison({**draft, "completed_by": draft.get("user")}, task, reading)
-    changes = {"annotation_id": -row.annotation_id, "status": "draft", "reason": None, "outcome": None}
+    changes = {"annotation_id": -row.annotation_id, "status": "draft", "reason": None, "outcome": None, "answers": None}
     return Comparison(**{**row.__dict__, **changes})
 
 
@@ -260,68 +261,109 @@ def item_of(data: Mapping[str, Any], field: str) -> tuple[str | None, str | None
 
 
 def prediction(task: Task, reading: Reading, lean: float | None, model_version: str) -> Json:
-    """One /predict entry: the consensus winner on finished tasks, nothing pre-selected on open ones."""
+    """One /predict entry: the consensus winner on finished tasks, nothing pre-selected on open ones.
+
+    Controls that are judged together have one consensus between them, which is the answer to none of them.
+    """
     empty = {"result": [], "score": 0.0, "model_version": model_version}
-    if lean is None or task.is_labeled is not True:
+    control = reading.decides
+    if lean is None or control is None or task.is_labeled is not True:
         return empty
-    answer = _nearest_answer(reading.outcomes, lean)
+    answer = _nearest_answer(control.outcomes, lean)
     if answer is None:
         return empty
     left_probability = min(0.98, max(0.02, (1.0 + lean) / 2.0))
     result = {
         "id": f"evenhand-{task.task_id}",
-        "from_name": reading.control,
-        "to_name": reading.object_name,
-        "type": reading.type,
-        "value": _answer_value(reading, answer),
+        "from_name": control.name,
+        "to_name": control.object_name,
+        "type": control.type,
+        "value": _answer_value(control, answer),
     }
     return {**empty, "result": [result], "score": round(max(left_probability, 1.0 - left_probability), 6)}
 
 
-def _answer(annotation: Json, reading: Reading | None) -> tuple[Status, str | None, float | None]:
-    """Status, reason and outcome of an annotation's results."""
+@dataclass(frozen=True)
+class _Given:
+    """What an annotation holds: a status with its reason, the outcome that is judged, and that of each control."""
+
+    status: Status
+    reason: str | None = None
+    outcome: float | None = None
+    answers: Mapping[str, float] | None = None
+
+
+def _given(annotation: Json, reading: Reading | None) -> _Given:
+    """Read an annotation's results."""
     if annotation.get("was_cancelled") is True:
-        return "skip", None, None
+        return _Given("skip")
     raw = annotation.get("result")
     if raw is None or raw == []:
-        return "empty", None, None
+        return _Given("empty")
     if reading is None:
-        return "unreadable", "the project's settings do not fit its label config", None
+        return _Given("unreadable", "the project's settings do not fit its label config")
     if not isinstance(raw, list):
-        return "unreadable", f"result is {seen(raw)}; expected a list", None
-    result, reason = _own_result(results_of(annotation), reading)
+        return _Given("unreadable", f"result is {seen(raw)}; expected a list")
+    results = results_of(annotation)
+    parts = {control.name: _given_to(results, control, reading) for control in reading.controls}
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    answers = {
+        name: part.outcome for name, part in parts.items() if part.status == "answer" and part.outcome is not None
+    }
+    judged = parts[reading.decides.name] if reading.decides else _together(list(parts.values()))
+    if judged.status == "empty" and answers:
+        judged = _Given("answer")  # something was answered, but nothing that is judged
+    return replace(judged, answers=answers or None)
+
+
+def _together(parts: Sequence[_Given]) -> _Given:
+    """One answer of several: the mean, since what one person says of one pair at a time stands under one coin."""
+    unreadable = [part for part in parts if part.status == "unreadable"]
+    outcomes = [part.outcome for part in parts if part.outcome is not None]
+    if unreadable or not outcomes:
+        return unreadable[0] if unreadable else parts[0]
+    status: Status = "prediction" if any(part.status == "prediction" for part in parts) else "answer"
+    return _Given(status, None, sum(outcomes) / len(outcomes))
+
+
+def _given_to(results: Sequence[Mapping[str, Any]], control: ReadControl, reading: Reading) -> _Given:
+    """What the results say to one control."""
+    result, reason = _own_result(results, control, reading)
     if result is None:
-        return ("empty", reason, None) if reason is None else ("unreadable", reason, None)
-    answer, reason = _chosen(result, reading)
+        return _Given("empty") if reason is None else _Given("unreadable", reason)
+    answer, reason = _chosen(result, control)
     if answer is None:
-        return "unreadable", reason, None
-    outcome = reading.outcomes.get(answer)
+        return _Given("unreadable", reason)
+    outcome = control.outcomes.get(answer)
     if outcome is None:
-        known = ", ".join(reading.outcomes)
-        return "unreadable", f"answer {answer[:80]!r} has no outcome; known answers: {known}", None
-    return ("prediction" if result.get("origin") == "prediction" else "answer"), None, outcome
+        known = ", ".join(control.outcomes)
+        return _Given("unreadable", f"answer {answer[:80]!r} has no outcome; known answers: {known}")
+    return _Given("prediction" if result.get("origin") == "prediction" else "answer", None, outcome)
 
 
-def _own_result(results: Sequence[Mapping[str, Any]], reading: Reading) -> tuple[Mapping[str, Any] | None, str | None]:
-    """The result of our control; a lone one of its type from a control that no longer exists was renamed."""
-    own = [result for result in results if result.get("from_name") == reading.control]
-    if not own:
-        own = [r for r in results if r.get("type") == reading.type and r.get("from_name") not in reading.names]
+def _own_result(
+    results: Sequence[Mapping[str, Any]], control: ReadControl, reading: Reading
+) -> tuple[Mapping[str, Any] | None, str | None]:
+    """The result of a control; a lone one of its type from a control that no longer exists was renamed."""
+    own = [result for result in results if result.get("from_name") == control.name]
+    if not own and len(reading.controls) == 1:
+        own = [r for r in results if r.get("type") == control.type and r.get("from_name") not in reading.names]
     if len(own) > 1:
-        return None, f"{len(own)} results for control {reading.control!r}; expected one"
+        return None, f"{len(own)} results for control {control.name!r}; expected one"
     return (own[0], None) if own else (None, None)
 
 
-def _chosen(result: Mapping[str, Any], reading: Reading) -> tuple[str | None, str | None]:
+def _chosen(result: Mapping[str, Any], control: ReadControl) -> tuple[str | None, str | None]:
     """The answer as text, or why it cannot be read."""
     value = result.get("value")
     if not isinstance(value, dict):
         return None, f"value is {seen(value)}; expected an object"
-    chosen = chosen_in(value, (reading.type,))
-    text = answer_text(chosen) if reading.type == "rating" or isinstance(chosen, str) else None
+    chosen = chosen_in(value, (control.type,))
+    text = answer_text(chosen) if control.type == "rating" or isinstance(chosen, str) else None
     if text is not None:
         return text, None
-    return None, f"the {reading.type} answer is {seen(chosen)}; expected one of {', '.join(reading.outcomes)}"
+    return None, f"the {control.type} answer is {seen(chosen)}; expected one of {', '.join(control.outcomes)}"
 
 
 def _unjudgeable(annotator: str | None, task: Task | None, reading: Reading | None) -> str | None:
@@ -379,8 +421,8 @@ def _nearest_answer(outcomes: Mapping[str, float], lean: float) -> str | None:
     return min(same_side, key=lambda answer: abs(outcomes[answer] - lean)) if same_side else None
 
 
-def _answer_value(reading: Reading, answer: str) -> Json:
+def _answer_value(control: ReadControl, answer: str) -> Json:
     """An answer in Label Studio's form."""
-    if reading.type == "pairwise":
+    if control.type == "pairwise":
         return {"selected": answer}
-    return {"choices": [answer]} if reading.type == "choices" else {"rating": int(float(answer))}
+    return {"choices": [answer]} if control.type == "choices" else {"rating": int(float(answer))}

@@ -46,6 +46,9 @@ class ProjectConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, allow_inf_nan=False)
 
     control: FieldName | None = Field(None, description="Name of the control that holds the answer.")
+    controls: Annotated[tuple[FieldName, ...], Field(max_length=20)] = Field(
+        (), description="Several controls by name: judged together, or apart where control names the one that decides."
+    )
     item_left: FieldName | None = Field(None, description="Task data field that names the left item.")
     item_right: FieldName | None = Field(None, description="Task data field that names the right item.")
     coin: FieldName | None = Field(None, description="Task data field with the id of the coin that placed the sides.")
@@ -86,13 +89,19 @@ class ProjectConfig(BaseModel):
         (), description="Who may decide: user ids, e-mail addresses or account names; empty: every reviewer."
     )
 
-    @field_validator("reviewers", mode="before")
+    @field_validator("reviewers", "controls", mode="before")
     @classmethod
-    def _reviewers_from_text(cls, value: object) -> object:
+    def _names_from_text(cls, value: object) -> object:
         """Accept a comma list."""
         if value is None:
             return ()
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+    @field_validator("controls")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """A control named twice counts once."""
+        return tuple(dict.fromkeys(value))
 
     @field_validator(*DETECTION_KEYS)
     @classmethod

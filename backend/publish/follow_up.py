@@ -72,10 +72,11 @@ def _flipped(task: Json, reading: Reading, label_config: str) -> Json:
     is_swapped = bool(secrets.randbits(1))
     if is_swapped:
         shown = parse_label_config(label_config)
-        names = next((control.to_name for control in shown.controls if control.name == reading.control), ())
+        read = {control.name for control in reading.controls}
         pairs = {(reading.item_left, reading.item_right)}
-        if len(names) == 2 and all(name in shown.fields for name in names):
-            pairs.add((shown.fields[names[0]], shown.fields[names[1]]))
+        for names in {control.to_name for control in shown.controls if control.name in read}:
+            if len(names) == 2 and all(name in shown.fields for name in names):
+                pairs.add((shown.fields[names[0]], shown.fields[names[1]]))
         for left, right in pairs:
             if left in data and right in data:
                 data[left], data[right] = data[right], data[left]

@@ -13,6 +13,7 @@ from backend.json_values import plain
 from backend.judged import Policy
 from backend.projects.config import ProjectConfig
 from backend.report.words import ASK_SIDES
+from backend.runs.controls import judged_beside
 from backend.runs.review_priority import label_again
 from backend.runs.statistics import Current
 from backend.runs.warnings import settle_warnings, sides_remedy
@@ -156,6 +157,7 @@ def _annotator_rows(
     timed_everybody = detection.annotators["comparisons"].sum() <= TIMED_ANSWERS
     wanted = [row for row in detection.annotators.to_dict("records") if timed_everybody or _is_of_interest(row)]
     timed = evidence_in_time(dict(store.comparisons.times(project.id, [str(row["annotator"]) for row in wanted])))
+    beside = judged_beside(store, project)
     table: list[Mapping[str, Any]] = []
     for stored in _rows(detection.annotators):
         row = {**stored, "annotator": str(stored["annotator"])}
@@ -168,6 +170,7 @@ def _annotator_rows(
         row["warned"] = warned
         row["persistent"] = row["annotator"] in lasting
         row.update(timed.get(row["annotator"], {}))
+        row["controls"] = beside.get(row["annotator"])
         table.append(row)
     return table
 

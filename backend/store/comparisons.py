@@ -1,7 +1,7 @@
 """Answers: what Label Studio told us, and which of it is judged."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -136,6 +136,19 @@ class ComparisonStore(Aggregate):
             streaming = connection.execution_options(yield_per=LARGE_CHUNK).execute(query)
             yield project["seq"], (list(zip(*part, strict=True)) for part in streaming.partitions())
 
+    @contextmanager
+    def answered(self, project_id: int, control: str) -> Iterator[Iterator[Sequence[Sequence[Any]]]]:
+        """All answers to one of several controls, in parts of annotator, left, right, outcome, coin.
+
+        The same annotations count as for what is judged, whether or not they answer what is judged.
+        """
+        with self._database.read(snapshot=True, patient=True) as connection:
+            counted = _policy(connection, project_id).sql(comparisons, answer="answers")
+            query = select(*_JUDGED, comparisons.c.answers).where(comparisons.c.project_id == project_id, *counted)
+            query = query.order_by(comparisons.c.annotation_id)
+            streaming = connection.execution_options(yield_per=LARGE_CHUNK).execute(query)
+            yield (part for rows in streaming.partitions() if (part := _answers_to(control, rows)))
+
     def times(self, project_id: int, annotator_ids: Collection[str]) -> Iterator[tuple[str, list[Any]]]:
         """Of each of these annotators the judged answers, oldest first, as (created_at, lead_time, outcome)."""
         columns = (comparisons.c.annotator_id, comparisons.c.created_at, comparisons.c.lead_time, comparisons.c.outcome)
@@ -251,6 +264,12 @@ class ComparisonStore(Aggregate):
         connection.execute(_UPDATE_PROJECT, {"key": project_id, **values})
         for kind, number in sorted(Counter(events).items()):
             self._events.count_in(connection, kind, "accepted", number)
+
+
+def _answers_to(control: str, rows: Iterable[Any]) -> Sequence[Sequence[Any]]:
+    """Of rows as `judged` reads them, with the answers to all controls at the end, the columns of one control."""
+    own = [(*row[:3], row[5][control], row[4]) for row in rows if control in row[5]]
+    return list(zip(*own, strict=True))
 
 
 def _policy(connection: Connection, project_id: int) -> Policy:

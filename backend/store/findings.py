@@ -1,21 +1,38 @@
 """What runs said about annotators."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, or_, select
+from sqlalchemy import Connection, FromClause, and_, or_, select
 
 from backend.domain import Page
 from backend.errors import PayloadError
-from backend.store.database import Aggregate
+from backend.store.database import Aggregate, select_in
 from backend.store.paging import page
 from backend.store.run_rows import all_rows, columns_of, store_rows
 from backend.store.schema import annotators, run_annotators, runs
 
-ANNOTATOR_COLUMNS: tuple[str, ...] = columns_of(run_annotators)
+#: Columns that a page can be sorted by; what other controls say has no order.
+ANNOTATOR_COLUMNS: tuple[str, ...] = tuple(name for name in columns_of(run_annotators) if name != "controls")
 
 #: Longer lists are not reviewed one by one.
 MOST_FLAGGED = 10_000
+
+
+class Mark(NamedTuple):
+    """One annotator in a drawing."""
+
+    annotator: str
+    name: str | None
+    finding: str | None
+    flagged: bool
+    comparisons: int
+    left: int
+    right: int
+    ties: int
+    bias: float | None
+    entry: float | None
+    position: int
 
 
 class FindingStore(Aggregate):
@@ -40,12 +57,7 @@ class FindingStore(Aggregate):
         if sort not in (*ANNOTATOR_COLUMNS, "name"):
             raise PayloadError(f"sort is {sort[:60]!r}; expected one of {', '.join(ANNOTATOR_COLUMNS)}, name")
         column = annotators.c.name if sort == "name" else run_annotators.c[sort]
-        project = select(runs.c.project_id).where(runs.c.id == run_id).scalar_subquery()
-        joined = run_annotators.outerjoin(
-            annotators,
-            and_(annotators.c.annotator_id == run_annotators.c.annotator, annotators.c.project_id == project),
-        )
-        query = select(run_annotators, annotators.c.name, annotators.c.email).select_from(joined)
+        query = select(run_annotators, annotators.c.name, annotators.c.email).select_from(_with_names(run_id))
         query = query.where(run_annotators.c.run_id == run_id)
         for name, wanted in (("flagged", flagged), ("persistent", persistent), ("finding", finding)):
             if wanted is not None:
@@ -68,6 +80,21 @@ class FindingStore(Aggregate):
             row = connection.execute(query).mappings().first()
             return dict(row) if row else None
 
+    def known(self, run_id: int, annotator_ids: Collection[str]) -> set[str]:
+        """Those of these annotators whom a run speaks of."""
+        query = select(run_annotators.c.annotator).where(run_annotators.c.run_id == run_id)
+        with self._database.read() as connection:
+            return {row.annotator for row in select_in(connection, query, run_annotators.c.annotator, annotator_ids)}
+
+    def marks(self, run_id: int) -> list[Mark]:
+        """What a drawing needs of everybody in a run, the strongest evidence first: few columns of many rows."""
+        columns = [annotators.c.name if name == "name" else run_annotators.c[name] for name in Mark._fields]
+        query = select(*columns).select_from(_with_names(run_id))
+        query = query.where(run_annotators.c.run_id == run_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(run_annotators.c.position, run_annotators.c.annotator))
+            return [Mark(*row) for row in rows]
+
     def flagged(self, run_id: int) -> list[str]:
         """Who is on a run's list, worst first, at most MOST_FLAGGED."""
         query = select(run_annotators.c.annotator).where(run_annotators.c.run_id == run_id, run_annotators.c.flagged)
@@ -85,3 +112,12 @@ class FindingStore(Aggregate):
         fallback = {"persistent": False, "warned": False, "flagged": False, "sup_e": None}
         placed = [{"position": place, **fallback, **row} for place, row in enumerate(rows, start=1)]
         store_rows(connection, run_annotators, run_id, placed)
+
+
+def _with_names(run_id: int) -> FromClause:
+    """A run's annotators beside the names of the people."""
+    project = select(runs.c.project_id).where(runs.c.id == run_id).scalar_subquery()
+    return run_annotators.outerjoin(
+        annotators,
+        and_(annotators.c.annotator_id == run_annotators.c.annotator, annotators.c.project_id == project),
+    )

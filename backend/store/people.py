@@ -42,6 +42,7 @@ from backend.store.schema import (
     run_paths,
     runs,
     spending,
+    statistics_parts,
 )
 from backend.store.secrets import SecretStore
 
@@ -66,7 +67,7 @@ SHORTEST_NAME = 4  # shorter names would be found inside ordinary words
 STUB: Row = {
     "annotator_id": None, "left_item": None, "right_item": None, "coin": None, "stratum": None, "outcome": None,
     "status": STATUS, "reason": None, "ground_truth": False, "lead_time": None, "created_at": 0.0, "updated_at": 0.0,
-    "first_seq": None,
+    "first_seq": None, "answers": None,
 }  # fmt: skip
 
 
@@ -163,7 +164,7 @@ class PersonStore(Aggregate):
 
     def compact(self) -> None:
         """Give the space of erased rows back, so that the files no longer hold them; raises StoreBusyError."""
-        tables = (*(table for table, _ in OWNED), run_annotators, run_paths, decisions, notifications)
+        tables = (*(table for table, _ in OWNED), run_annotators, run_paths, decisions, notifications, statistics_parts)
         compact(self._database.engine, tables)
 
     def _erase_slices(self, project_id: int, ids: Collection[str]) -> dict[str, int]:
@@ -204,6 +205,7 @@ class PersonStore(Aggregate):
             if table is not comparisons:
                 mine = (table.c.project_id == project.id, table.c[column].in_(ids))
                 tally[table.name] = connection.execute(delete(table).where(*mine)).rowcount
+        connection.execute(delete(statistics_parts).where(statistics_parts.c.project_id == project.id))
         tally["run_annotators"] = _erase_from_runs(connection, project.id, ids)
         tally["notifications"] = _erase_messages(connection, project.id, ids, shown)
         pseudonymous = f"erased-{randomness.token_hex(4)}"

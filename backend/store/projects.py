@@ -13,7 +13,7 @@ from backend.store.database import Aggregate, Database
 from backend.store.project_rows import missing_project
 from backend.store.schema import projects
 
-READING_KEYS = ("control", "item_left", "item_right", "coin", "stratum", "outcomes", "judges")
+READING_KEYS = ("control", "controls", "item_left", "item_right", "coin", "stratum", "outcomes", "judges")
 MAX_FIELDS = 200
 
 

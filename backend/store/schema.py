@@ -9,6 +9,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     SmallInteger,
@@ -86,6 +87,7 @@ comparisons = Table(
     Column("deleted", Boolean, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("first_seq", BigInteger),
+    Column("answers", JSON(none_as_null=True)),  # outcome by control, where several are read
     PrimaryKeyConstraint("project_id", "annotation_id"),
     Index(None, "project_id", "task_id"),
     Index(None, "project_id", "annotator_id", "annotation_id"),
@@ -238,6 +240,7 @@ run_annotators = Table(
     Column("lbi_share", Double),
     Column("lbi_list", Boolean),
     Column("difference", Text),
+    Column("controls", JSON(none_as_null=True)),  # what controls beside the deciding one say
     PrimaryKeyConstraint("run_id", "annotator"),
     Index(None, "run_id", "position"),
 )
@@ -443,4 +446,17 @@ follow_ups = Table(
     Column("detail", JSON, nullable=False),
     Column("made_at", Double, nullable=False),
     Column("undone_at", Double),
+)
+
+# What runs work on, as of a sequence number; made from `comparisons` and made again where it is missing.
+statistics_parts = Table(
+    "statistics_parts",
+    metadata,
+    _project(),
+    Column("seq", BigInteger, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("parts", Integer, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("project_id", "seq", "part"),
 )

@@ -316,13 +316,14 @@ def test_prediction_on_an_open_task_selects_nothing(labeled: Any) -> None:
 
 def test_label_config_defaults_to_the_first_pairwise_and_its_objects() -> None:
     how = reading()
-    assert (how.control, how.item_left, how.item_right, how.object_name) == ("pw", "text1", "text2", "left")
+    (control,) = how.controls
+    assert (how.control, how.item_left, how.item_right, control.object_name) == ("pw", "text1", "text2", "left")
 
 
 def test_choices_with_texts_for_either_side_are_read_without_settings() -> None:
     how = reading({}, CHOICES)
     assert (how.control, how.item_left, how.item_right) == ("pref", "answer1", "answer2")
-    assert how.outcomes == {"left": 1.0, "tie": 0.0, "right": -1.0}
+    assert how.controls[0].outcomes == {"left": 1.0, "tie": 0.0, "right": -1.0}
 
 
 @pytest.mark.parametrize(
