@@ -39,6 +39,7 @@ from backend.store.rankings import RankingStore
 from backend.store.removals import RemovalStore
 from backend.store.runs import RunStore
 from backend.store.secrets import SecretStore
+from backend.store.snapshots import SnapshotStore
 from backend.store.spending import SpendingStore
 from backend.store.statements import StatementStore
 from backend.store.tasks import TaskStore
@@ -70,6 +71,7 @@ class Store:
         self.spending = SpendingStore(database)
         self.runs = RunStore(database, self.leases, self.findings, self.rankings, self.flags, self.spending)
         self.live = LiveStore(database)
+        self.snapshots = SnapshotStore(database)
         self.decisions = DecisionStore(database)
         self.statements = StatementStore(database)
         self.follow_ups = FollowUpStore(database)
