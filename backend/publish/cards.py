@@ -103,6 +103,7 @@ def _rows(card: Card) -> list[tuple[str, str]]:
     match = _number(evidence, "match_ratio")
     if match is not None:
         rows.append(("Agrees with the consensus", f"{match:.0%} of the time"))
+    rows += _beside(evidence)
     run = _count(evidence, "longest_run")
     if run:
         rows.append(("Longest run on one side", f"{run} answers"))
@@ -116,6 +117,18 @@ def _rows(card: Card) -> list[tuple[str, str]]:
         )
     )
     return [(label, text) for label, text in rows if text]
+
+
+def _beside(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What each control beside the one that decides says."""
+    rows = []
+    for control, said in (evidence.get("controls") or {}).items():
+        adjusted = _number(said, "q_value")
+        tested = "" if adjusted is None else f"; adjusted p-value {p_value(adjusted)}"
+        rows.append(
+            (f"On “{control}”", f"{_answers(said)}{tested}{'; leans there too' if said.get('flagged') else ''}")
+        )
+    return rows
 
 
 def _answers(evidence: Mapping[str, Any]) -> str:

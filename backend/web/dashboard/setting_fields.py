@@ -42,6 +42,11 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
         (
             Field("control", "Control", "The control that holds the answer. Empty: the first Pairwise.", "field"),
             Field(
+                "controls",
+                "Several controls",
+                "Names with commas between: judged together, or apart where Control above names the one that decides.",
+            ),
+            Field(
                 "item_left", "Left item", "Data field that names the left item. Empty: what the control shows.", "field"
             ),
             Field(
