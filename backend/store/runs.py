@@ -9,7 +9,7 @@ from backend.domain import Lease, Page, Run, RunResult, Trigger
 from backend.errors import LeaseLostError, NotFoundError
 from backend.store.database import Aggregate, Database
 from backend.store.dialect import now
-from backend.store.engine import finite
+from backend.store.engine import ReadyJson
 from backend.store.findings import FindingStore
 from backend.store.flags import FlagStore
 from backend.store.leases import LeaseStore, is_held
@@ -93,6 +93,7 @@ class RunStore(Aggregate):
 
     def finish(self, run_id: int, lease: Lease, result: RunResult) -> Run:
         """Store a run whole, replace the project's lasting flags if given, and release the lease."""
+        path = None if result.path is None else ReadyJson.of(result.path)  # 200,000 numbers at most
         with self._database.write() as connection:
             row = self._running(connection, run_id, lease)
             scalars = ("seq", "seed", "config", "versions", "audit", "guarantee", "summary", "timings", "data_hash")
@@ -108,8 +109,8 @@ class RunStore(Aggregate):
             )
             self._findings.store_in(connection, run_id, result.annotators)
             self._rankings.store_in(connection, run_id, result.items, result.order_changes)
-            if result.path is not None:
-                store_rows(connection, run_paths, run_id, [{"path": finite(result.path)}])
+            if path is not None:
+                store_rows(connection, run_paths, run_id, [{"path": path}])
             if result.flags is not None:
                 self._flags.replace_in(connection, row.project_id, run_id, result.flags)
             self._spending.store_in(connection, row.project_id, result.spending)
