@@ -2,7 +2,8 @@
 
 import pytest
 
-from backend.json_values import PayloadError, parse_json
+from backend.errors import PayloadError
+from backend.json_values import parse_json
 
 
 @pytest.mark.parametrize(
