@@ -1,10 +1,16 @@
-"""Run the checks and the test suite part by part and close with a summary: `python scripts/run_tests.py [PART ...]`."""
+"""Run the checks and the test suite part by part and close with a summary: `python scripts/run_tests.py [PART ...]`.
+
+Static checks run beside the tests: they need one core for a while, and tests do not always need all.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +24,7 @@ class Part:
 
     name: str
     commands: tuple[tuple[str, ...], ...]
+    is_beside: bool = False
 
 
 def tests(name: str, markers: str, *options: str) -> Part:
@@ -28,7 +35,7 @@ def tests(name: str, markers: str, *options: str) -> Part:
 # A test with several markers runs once, in the part that is named last. Parts that start servers run one test at
 # a time, so that each server is started once.
 PARTS = (
-    Part("static", (("ruff", "format", "--check"), ("ruff", "check"), ("mypy",))),
+    Part("static", (("ruff", "format", "--check"), ("ruff", "check"), ("mypy",)), is_beside=True),
     tests("unit", f"not slow and not ({SERVERS})", "-n", "2"),
     tests("statistical", f"slow and not ({SERVERS})", "-n", "2", "--durations=15"),
     tests("postgres", "postgres and not browser and not labelstudio", "--durations=5"),
@@ -61,8 +68,12 @@ def run(part: Part) -> Outcome:
 
 def _run_module(command: tuple[str, ...]) -> tuple[int, str]:
     line = [sys.executable, "-u", "-m", *command]
+    # Compiled tests are kept: without them every worker and every started program compiles all it imports.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     closing = ""
-    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout is not None
         for said in process.stdout:
             print(said, end="", flush=True)
@@ -70,13 +81,22 @@ def _run_module(command: tuple[str, ...]) -> tuple[int, str]:
     return process.returncode, closing
 
 
-def summarise(outcomes: list[Outcome]) -> int:
+def run_all(parts: Sequence[Part]) -> list[Outcome]:
+    """Run the parts in their order, those that may stand beside others meanwhile."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        beside = {part: pool.submit(run, part) for part in parts if part.is_beside}
+        found = {part: run(part) for part in parts if not part.is_beside}
+        found |= {part: outcome.result() for part, outcome in beside.items()}
+    return [found[part] for part in parts]
+
+
+def summarise(outcomes: list[Outcome], seconds: float) -> int:
     """Print one line per part, ending in the tool's own words, and return the first exit code that is not zero."""
     print("\n### summary")
     for outcome in outcomes:
         word = "ok" if outcome.code == 0 else f"FAILED (exit code {outcome.code})"
         print(f"{outcome.part.name:12s} {outcome.seconds:7.0f} s  {word}: {outcome.closing}")
-    print(f"{'total':12s} {sum(outcome.seconds for outcome in outcomes):7.0f} s")
+    print(f"{'total':12s} {seconds:7.0f} s")
     return next((outcome.code for outcome in outcomes if outcome.code), 0)
 
 
@@ -87,7 +107,9 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown part {', '.join(unknown)}; the parts are {', '.join(known)}", file=sys.stderr)
         return 2
-    return summarise([run(part) for part in PARTS if not names or part.name in names])
+    begun = time.monotonic()
+    outcomes = run_all([part for part in PARTS if not names or part.name in names])
+    return summarise(outcomes, time.monotonic() - begun)
 
 
 if __name__ == "__main__":
