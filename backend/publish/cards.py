@@ -156,7 +156,7 @@ def _task_links(card: Card) -> str:
     if not card.tasks:
         return ""
     links = ", ".join(f'<a href="{escape(url, quote=True)}">{number}</a>' for number, url in card.tasks)
-    return f"<p>Tasks whose answers weigh most: {links}</p>"
+    return f"<p>Tasks whose answers weigh most, heaviest first: {links}</p>"
 
 
 def _caution(card: Card) -> str:

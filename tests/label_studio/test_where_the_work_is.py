@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import requests
 
 from backend.publish.cards import OWN_ANSWER
 from backend.publish.follow_up import SOURCE, SWAPPED
+from backend.publish.review_tasks import heaviest_tasks
 from backend.publish.tab import PREFIX
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for
@@ -91,7 +93,11 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     cards = wait_for("a card", lambda: alert_cards(label_studio, title), 60)
     assert set(cards) == {str(leaning.id)}
     card = cards[str(leaning.id)]
-    assert card["data"]["card"].count("data?task=") == 5
+    with evenhand.store() as store:
+        watched, run = store.projects.get(ours), store.runs.latest(ours)
+        heaviest = heaviest_tasks(store, watched, run, str(leaning.id), most=10)
+    assert set(heaviest) == {task["id"] for task in listed}  # the tab lists them by id, the card heaviest first
+    assert [int(number) for number in re.findall(r"data\?task=(\d+)", card["data"]["card"])] == heaviest[:5]
 
     # The person concerned decides: refused, and the card says so.
     decide(leaning, card, "Dismiss")
