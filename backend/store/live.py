@@ -1,6 +1,7 @@
 """Live evidence between runs, advanced together with the sequence number it has seen."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from sqlalchemy import select, update
 
@@ -9,6 +10,14 @@ from backend.errors import ConflictError
 from backend.store.database import Aggregate, select_in, without_project
 from backend.store.erased import Erased
 from backend.store.schema import live_curve, live_evidence, projects
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A standing early warning: when it was given, and how many answers the evidence counts by now."""
+
+    warned_at: float
+    answers: int
 
 
 class LiveStore(Aggregate):
@@ -71,15 +80,14 @@ class LiveStore(Aggregate):
         with self._database.write() as connection:
             return connection.execute(update(live_evidence).where(*mine).values(warned_at=None)).rowcount
 
-    def warned(self, project_id: int) -> dict[str, StoredEvidence]:
-        """The evidence of everybody with a warning, the earliest first."""
-        query = select(live_evidence).where(
-            live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None)
-        )
+    def warned(self, project_id: int) -> dict[str, Warned]:
+        """Everybody with a warning, the earliest first; the state of the evidence, which is large, is not read."""
+        columns = (live_evidence.c.annotator_id, live_evidence.c.warned_at, live_evidence.c.answers)
+        query = select(*columns).where(live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None))
         order = (live_evidence.c.warned_at, live_evidence.c.annotator_id)
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(*order)).all()
-        return {row.annotator_id: StoredEvidence(**without_project(row)) for row in rows}
+        return {row.annotator_id: Warned(row.warned_at, row.answers) for row in rows}
 
     def curve(self, project_id: int, annotator_id: str) -> list[tuple[int, float, float]]:
         """Points (seq, at, log_e) of one annotator's e-process, oldest first."""

@@ -9,7 +9,7 @@ from backend.domain import Project, Run
 from backend.projects.config import ProjectConfig
 from backend.report.words import KINDS, OLDER_FINDINGS, guarantee_parts
 from backend.web.context import get_store
-from backend.web.dashboard.blueprint import ID, argument, bp, chosen_run, page_number, paging, project_page
+from backend.web.dashboard.blueprint import ID, argument, bp, chosen_run, mark_of, page_number, paging, project_page
 from backend.web.dashboard.review import queue_of
 from fdr_core.findings import FINDINGS
 
@@ -49,6 +49,7 @@ def project(project_id: int) -> str:
         warned=_warned(found, run),
         config=ProjectConfig.model_validate(found.config),
         findings=FINDINGS,
+        mark="" if run else mark_of(found),
     )
 
 
@@ -56,7 +57,7 @@ def _warned(found: Project, run: Run | None) -> dict[str, Any]:
     """How many early warnings stand, and those about people whom the run shown does not know yet."""
     store = get_store()
     evidence = store.live.warned(found.id)
-    known = {key for key in evidence if run and store.findings.get(run.id, key)}
+    known = store.findings.known(run.id, evidence) if run else set()
     people = store.annotators.get(found.id, [key for key in evidence if key not in known])
     search = argument("search").strip()[:200].lower()
     fresh = [
