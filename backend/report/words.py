@@ -1,6 +1,7 @@
 """How figures and findings read, on pages and in reports: calm words, exact numbers, a dash where nothing is known."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -50,7 +51,7 @@ STRENGTHS: tuple[tuple[float, str], ...] = ((0.01, "strong"), (0.1, "moderate"),
 OLDER_METHOD = "older method"
 METHODS: Mapping[str, str] = {"exact": "exact test of each annotator", "lbi": "knockoff LBI"}
 CONSTRUCTIONS: Mapping[str, str] = {
-    "flip": "Coin flips are valid",
+    "flip": "Sides count as random",
     "paper": "Judged with the sides as they stood",
     "none": "Cannot be judged yet",
 }
@@ -71,8 +72,9 @@ TRIGGERS: Mapping[str, str] = {
     Trigger.CONNECT: "after connecting",
     Trigger.ERASURE: "after an erasure",
     Trigger.DEMO: "for the demo",
-    Trigger.WARNING: "after an early warning",
 }
+#: What a message about Label Studio ends with: the failure and the call that met it.
+_CALL = re.compile(r"(?: \((\w*(?:Error|Timeout))\))?(?: \(((?:GET|POST|PUT|PATCH|DELETE) [^\s()]+)\))?$")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -226,9 +228,21 @@ def plural(amount: Any, one: str, many: str | None = None) -> str:
 
 
 def sentence(text: Any) -> str:
-    """A text with a capital at its beginning and nothing else changed."""
+    """A text with a capital at its beginning, unless that is an address or a name of ours; nothing else changed."""
     whole = str(text or "")
-    return whole[:1].upper() + whole[1:]
+    first = whole.partition(" ")[0].rstrip(",.:;")
+    return whole[:1].upper() + whole[1:] if first.replace("-", "").replace("'", "").isalpha() else whole
+
+
+def full_stop(text: str) -> str:
+    """A text that ends as a sentence does."""
+    return text if not text or text[-1] in ".?!…" else f"{text}."
+
+
+def says_what_was_found(audit: Mapping[str, Any]) -> bool:
+    """Whether the reasons of an audit begin with what was found, so that it need not be said twice."""
+    found = str(audit.get("found") or "").lower()
+    return any(str(reason).lower().startswith(found) for reason in audit.get("reasons") or ())
 
 
 def lean_x(value: float | None, width: float = 120.0) -> float:
@@ -273,12 +287,20 @@ def few_coins(audit: Mapping[str, Any] | None) -> int | None:
     return coins if figures.get("shared_coins") and isinstance(coins, int) and coins < FEW_COINS else None
 
 
+def cause_of(message: str) -> tuple[str, str]:
+    """What went wrong, without the call that met it, and that call: for several projects the cause is the same."""
+    found = _CALL.search(message)
+    call = ", ".join(filter(None, found.groups())) if found else ""
+    return (message[: found.start()] if found else message), call
+
+
 def one_per_cause(problems: Iterable[Any]) -> list[dict[str, Any]]:
     """Problems with the same message and remedy as one, with the projects they concern."""
     causes: dict[tuple[str, str], dict[str, Any]] = {}
     for problem in (SimpleNamespace(**row) if isinstance(row, Mapping) else row for row in problems):
-        fresh = {"message": problem.message, "remedy": problem.remedy, "first_at": problem.first_at, "count": 0}
-        cause = causes.setdefault((problem.message, problem.remedy), {**fresh, "projects": []})
+        message, call = cause_of(problem.message)
+        fresh = {"message": message, "call": call, "remedy": problem.remedy, "first_at": problem.first_at, "count": 0}
+        cause = causes.setdefault((message, problem.remedy), {**fresh, "projects": []})
         cause["count"] += problem.count
         cause["first_at"] = min(cause["first_at"], problem.first_at)
         cause["projects"] += [problem.project_id] if problem.project_id is not None else []
@@ -296,6 +318,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "few_coins": few_coins,
     "finding_kind": finding_kind,
     "finding_words": finding_words,
+    "full_stop": full_stop,
     "lean_interval": lean_interval,
     "lean_words": lean_words,
     "lean_x": lean_x,
@@ -307,6 +330,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "p_value": p_value,
     "percent": percent,
     "plural": plural,
+    "says_what_was_found": says_what_was_found,
     "sentence": sentence,
     "shorten": shorten,
     "side": side,

@@ -8,6 +8,7 @@ const SYMBOL = { calm: "circle", lean: "square", always: "triangle", wait: "time
 const DASH = { calm: undefined, lean: "6 3", always: undefined, wait: "1 3" };
 const WIDTH = { calm: 1, lean: 2, always: 2.5, wait: 1 };
 const MOST_LABELS = 14;
+const LABEL_HEIGHT = 15;
 
 const sign = (value, digits = 2) =>
   value == null ? "–" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
@@ -17,18 +18,21 @@ const percent = (value) => `${Math.round(100 * value)} %`;
 const moment = (seconds) => (seconds == null ? "" : `\n${new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ")} UTC`);
 const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 // Labels are cut by their width on the screen, between whole characters: one letter may be as wide as three others.
+// `tail` characters of the end stay, since names such as "Person 41" and "Person 42" differ there.
 const segmenter = new Intl.Segmenter();
 const ruler = document.createElement("canvas").getContext("2d");
-function fit(text, pixels) {
+function fit(text, pixels, tail = 0) {
   ruler.font = "12px system-ui, sans-serif";
   const isWide = (part) => ruler.measureText(part).width > pixels;
   if (!isWide(text)) return text;
+  const segments = [...segmenter.segment(text)].map((part) => part.segment);
+  const end = segments.slice(segments.length - tail).join("");
   let kept = "";
-  for (const { segment } of segmenter.segment(text)) {
-    if (isWide(`${kept}${segment}…`)) break;
+  for (const segment of segments) {
+    if (isWide(`${kept}${segment}…${end}`)) break;
     kept += segment;
   }
-  return `${kept.trimEnd()}…`;
+  return `${kept.trimEnd()}…${end}`;
 }
 const AXIS = { stroke: "var(--line)", fill: "var(--muted)", fontSize: 12 };
 const grid = { stroke: "var(--line)", strokeOpacity: 1 };
@@ -99,29 +103,47 @@ function path(data, width) {
   const ends = data.lines.map((one) => ({ t: data.times.at(-1), gamma: one.gamma.at(-1), name: one.name, kind: one.kind, url: one.url }));
   const of = (rows, kind) => rows.filter((d) => d.kind === kind);
   return {
-    width, height: Math.min(460, Math.max(300, width * 0.5)), marginLeft: 52, marginRight: width < 520 ? 60 : 110, marginBottom: 42, marginTop: 28,
+    width, height: Math.min(460, Math.max(300, width * 0.5)), marginLeft: 52, marginRight: width < 520 ? 76 : 110, marginBottom: 42, marginTop: 28,
     x: { label: null, type: data.times.every((t) => t > 0) ? "log" : "linear" }, y: { label: null },
     marks: [
       gridY({ ...grid, ticks: 6 }),
       ruleY([0], { stroke: "var(--muted)" }),
-      axisX({ ...AXIS, ticks: 6, tickFormat: (t) => String(Number(t.toPrecision(2))), label: "path time" }),
+      axisX({ ...AXIS, ticks: width < 520 ? 3 : 6, tickFormat: (t) => String(Number(t.toPrecision(2))), label: "path time" }),
       axisY({ ...AXIS, ticks: 6, label: "coefficient" }),
       ...KINDS.map((kind) => line(of(points, kind), { x: "t", y: "gamma", z: "z", stroke: COLOUR[kind], strokeWidth: WIDTH[kind], strokeOpacity: kind === "calm" || kind === "wait" ? 0.45 : 0.95, strokeDasharray: DASH[kind] })),
       ...KINDS.map((kind) => dot(of(ends, kind), { x: "t", y: "gamma", r: kind === "calm" || kind === "wait" ? 2.5 : 4.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], stroke: COLOUR[kind], href: kind === "lean" || kind === "always" ? "url" : undefined })),
-      text(spread(ends.filter(isFlagged), "gamma", MOST_LABELS), { x: "t", y: "gamma", dx: 9, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, width < 520 ? 46 : 94) }),
+      text(spread(ends.filter(isFlagged), "gamma", MOST_LABELS), { x: "t", y: "gamma", dx: 9, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, width < 520 ? 62 : 94, 3) }),
       tip(points, pointer({ ...tipStyle, x: "t", y: "gamma", title: (d) => `${shorten(d.name, 48)}\n${d.finding}\ncoefficient here ${sign(d.gamma)}` })),
     ],
   };
 }
 
+// Of rows placed at (x, y) pixels, those that can be labelled without one label lying on another; the first come first.
+function apart(rows, place, gapX, gapY, most) {
+  const kept = [];
+  for (const row of rows) {
+    const [x, y] = place(row);
+    if (kept.length < most && kept.every(([, a, b]) => Math.abs(a - x) > gapX || Math.abs(b - y) > gapY)) kept.push([row, x, y]);
+  }
+  return kept.map(([row]) => row);
+}
+
 // Those labelled: the strongest, without two labels at nearly the same place.
-function spread(rows, key, most) {
+function spread(rows, key, most, share = 0.06) {
   const range = Math.max(...rows.map((d) => Math.abs(d[key])), 1e-9);
   const kept = [];
   for (const row of rows) {
-    if (kept.length < most && kept.every((other) => Math.abs(other[key] - row[key]) > range * 0.06)) kept.push(row);
+    if (kept.length < most && kept.every((other) => Math.abs(other[key] - row[key]) > range * share)) kept.push(row);
   }
   return kept;
+}
+
+// Round numbers on a logarithmic axis; where the axis spans none of them, the number of answers itself.
+function answerTicks([low, high], least) {
+  const round = [1, 2, 5].flatMap((digit) => [0, 1, 2, 3, 4, 5, 6].map((power) => digit * 10 ** power)).sort((a, b) => a - b);
+  const inside = round.filter((n) => n >= low && n <= high);
+  const step = Math.max(1, Math.ceil(inside.length / 6));
+  return inside.length > 1 ? inside.filter((_, k) => k % step === 0) : [least];
 }
 
 // Lean against number of answers; left is on the left. Many people are drawn as density, the flagged as marks.
@@ -130,21 +152,25 @@ function lean(data, width) {
   const flagged = rows.filter(isFlagged);
   const others = rows.filter((d) => !isFlagged(d));
   const cloud = (data.cloud ?? []).map(([bias, n]) => ({ bias, n }));
-  const most = Math.max(2, ...rows.map((d) => d.n), ...cloud.map((d) => d.n));
-  const labelled = spread(flagged, "bias", width < 520 ? 6 : MOST_LABELS);
+  const counts = [...rows, ...cloud].map((d) => d.n).filter((n) => n > 0);
+  const most = counts.reduce((a, b) => Math.max(a, b), 2);
+  const least = counts.reduce((a, b) => Math.min(a, b), most);
+  const domain = [Math.max(0.8, least * 0.8), most * 1.3];
+  const ticks = answerTicks(domain, least);
+  const labelled = spread(flagged, "bias", width < 520 ? 4 : MOST_LABELS, width < 520 ? 0.2 : 0.06);
   return {
     width, height: Math.min(460, Math.max(320, width * 0.45)), marginLeft: 56, marginRight: 44, marginBottom: 46, marginTop: 60,
-    x: { domain: [1.02, -1.02], label: null }, y: { type: "log", domain: [Math.max(0.8, Math.min(...rows.map((d) => d.n), ...cloud.map((d) => d.n), most) * 0.8), most * 1.3], label: null },
+    x: { domain: [1.02, -1.02], label: null }, y: { type: "log", domain, label: null },
     opacity: { type: "log", range: [0.15, 0.95] },
     marks: [
-      gridX({ ...grid, ticks: 5 }), gridY({ ...grid, ticks: 4 }),
+      gridX({ ...grid, ticks: 5 }), gridY(ticks, { ...grid }),
       ruleX([0], { stroke: "var(--muted)" }),
-      axisX({ ...AXIS, ticks: [1, 0.5, 0, -0.5, -1], tickFormat: (d) => (d === 0 ? "even-handed" : d === 1 ? "always left" : d === -1 ? "always right" : "0.5"), label: null }),
-      axisY({ ...AXIS, ticks: 4, tickFormat: (d) => d.toLocaleString("en"), label: "answers" }),
+      axisX({ ...AXIS, ticks: width < 520 ? [1, 0, -1] : [1, 0.5, 0, -0.5, -1], tickFormat: (d) => (d === 0 ? "even-handed" : d === 1 ? "always left" : d === -1 ? "always right" : "0.5"), label: null }),
+      axisY(ticks, { ...AXIS, tickFormat: (d) => d.toLocaleString("en"), label: "answers" }),
       cloud.length ? hexagon(cloud, hexbin({ fillOpacity: "count" }, { x: "bias", y: "n", fill: "var(--calm)", binWidth: 12 })) : null,
       ...["wait", "calm"].map((kind) => dot(others.filter((d) => d.kind === kind), { x: "bias", y: "n", r: 3.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], fillOpacity: 0.55, stroke: COLOUR[kind] })),
       ...["lean", "always"].map((kind) => dot(flagged.filter((d) => d.kind === kind), { x: "bias", y: "n", r: 5, symbol: SYMBOL[kind], fill: COLOUR[kind], stroke: "var(--surface)", strokeWidth: 0.75, href: "url" })),
-      text(labelled, { x: "bias", y: "n", dx: 4, dy: -9, rotate: -40, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, 90) }),
+      text(labelled, { x: "bias", y: "n", dx: 4, dy: -9, rotate: -40, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, width < 520 ? 60 : 90, 3) }),
       tip(rows, pointer({ ...tipStyle, x: "bias", y: "n", title: (d) => `${shorten(d.name, 48)}\n${d.finding}\nlean ${side(d.bias)}\n${d.left} left, ${d.right} right, n = ${d.n}` })),
     ],
   };
@@ -153,6 +179,8 @@ function lean(data, width) {
 function scatter({ points: data }, width) {
   const most = Math.max(1, ...data.map((d) => Math.max(d.left, d.right)));
   const size = Math.min(width, 560);
+  const pixels = size / (most * 1.05);
+  const named = apart(data.filter(isFlagged), (d) => [d.left * pixels, d.right * pixels], 70, LABEL_HEIGHT, MOST_LABELS);
   return {
     width: size, height: size * 0.92, marginLeft: 52, marginBottom: 42, marginTop: 28,
     x: { domain: [0, most * 1.05], label: null }, y: { domain: [0, most * 1.05], label: null },
@@ -162,7 +190,7 @@ function scatter({ points: data }, width) {
       axisX({ ...AXIS, ticks: 6, label: "left clicks" }),
       axisY({ ...AXIS, ticks: 6, label: "right clicks" }),
       ...KINDS.map((kind) => dot(data.filter((d) => d.kind === kind), { x: "left", y: "right", r: kind === "calm" ? 3.5 : 5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], fillOpacity: kind === "calm" ? 0.55 : 0.9, stroke: kind === "wait" ? COLOUR[kind] : "var(--surface)", strokeWidth: kind === "wait" ? 1.5 : 0.75, href: kind === "lean" || kind === "always" ? "url" : undefined })),
-      text(data.filter(isFlagged).slice(0, width < 520 ? 6 : MOST_LABELS), { x: "left", y: "right", dx: 7, dy: -5, textAnchor: "start", fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, 90) }),
+      ...["start", "end"].map((anchor) => text(named.filter((d) => (d.left > 0.7 * most) === (anchor === "end")), { x: "left", y: "right", dx: anchor === "start" ? 8 : -8, textAnchor: anchor, fill: "var(--text)", fontSize: 12, href: "url", text: (d) => fit(d.name, 80, 3) })),
       tip(data, pointer({ ...tipStyle, x: "left", y: "right", title: (d) => `${shorten(d.name, 48)}\n${d.finding}\n${d.left} left, ${d.right} right, n = ${d.n}\nlean ${side(d.bias)}` })),
     ],
   };

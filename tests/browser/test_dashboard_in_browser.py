@@ -135,7 +135,7 @@ def test_settings_refused_are_explained_and_accepted_ones_kept(page: Page, watch
     watch.expected.append("422")
     page.goto(service.ui("projects/2/settings"))
     page.get_by_label("Target error rate q").fill("3")
-    page.get_by_role("button", name="Save the settings").click()
+    page.get_by_role("button", name="Save settings").click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was saved")
     expect(page.get_by_label("Target error rate q")).to_have_value("3")
     expect(page.locator(".wrong")).to_have_text("q must be a number between 0 and 1, such as 0.1; you typed 3")
@@ -143,7 +143,7 @@ def test_settings_refused_are_explained_and_accepted_ones_kept(page: Page, watch
     assert violations(page) == []
     page.get_by_label("Target error rate q").fill("0.2")
     page.get_by_role("checkbox", name="Review tab").check()
-    page.get_by_role("button", name="Save the settings").click()
+    page.get_by_role("button", name="Save settings").click()
     expect(page.get_by_role("status")).to_contain_text("Saved. The next run uses the new settings.")
     page.reload()
     expect(page.get_by_label("Target error rate q")).to_have_value("0.2")
@@ -158,7 +158,7 @@ def test_run_now_shows_progress_and_then_the_new_run(page: Page, service: Servic
     expect(rows).to_have_count(before + 1)
     expect(rows.first).to_contain_text("done", timeout=60_000)
     expect(page.locator("[data-poll]")).to_have_count(0)
-    page.get_by_role("button", name="Compare the two chosen").click()
+    page.get_by_role("button", name="Compare these two runs").click()
     expect(page.locator("main")).to_contain_text("Both runs saw exactly the same answers")
     expect(page.locator("main")).to_contain_text("Both runs flag the same")
     assert violations(page) == []
@@ -263,7 +263,7 @@ def test_status_page_loads_the_checks_and_names_what_is_wrong(page: Page, servic
     page.goto(service.ui("status"))
     checks = page.locator("[data-load]")
     expect(checks).to_contain_text("could not be reached", timeout=60_000)
-    expect(checks).to_contain_text("check that Label Studio runs")
+    expect(checks).to_contain_text("Check that Label Studio runs")
     expect(page.locator("main")).to_contain_text("12 events rejected")
 
 

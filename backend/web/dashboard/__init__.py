@@ -35,10 +35,10 @@ TITLES = {
     401: "Please log in",
     403: "That was refused",
     404: "There is nothing here",
-    409: "Somebody else was faster",
+    409: "Somebody else got there first",
     422: "These settings do not fit",
     429: "Please wait a moment",
-    503: "The database does not answer",
+    503: "The database is not answering",
 }
 PAGES = (account, annotator, figures, project, projects, ranking, review, runs, settings, status)
 

@@ -17,7 +17,7 @@ STATIC = WEB / "static"
 
 __all__ = [
     "BIGGEST", "ID", "STATIC", "argument", "bp", "chosen_run", "form_text", "label_studio_url",
-    "page_number", "paging", "project_page", "task_url",
+    "mark_of", "page_number", "paging", "project_page", "task_url",
 ]  # fmt: skip
 
 bp = Blueprint(
@@ -55,6 +55,13 @@ def project_page(project: Project, run: Run | None, page: str) -> dict[str, Any]
         "problems": store.problems.find(project.id),
         "label_studio": label_studio_url(project),
     }
+
+
+def mark_of(project: Project) -> str:
+    """What a project without a finished run shows, as a text: answers that arrived, and the newest run."""
+    newest = get_store().runs.latest(project.id, status=None)
+    run = f"{newest.id} {newest.status}" if newest else "none"
+    return f"{project.counts.get('judged', 0)} answers, read {project.last_pull_at is not None}, run {run}"
 
 
 def label_studio_url(project: Project) -> str:

@@ -43,7 +43,7 @@ def _content(found: Project, run: Run) -> dict[str, Any]:
     best = store.rankings.page(run.id, limit=MOST_DRAWN).rows
     changed = store.rankings.order_changes(run.id)
     changes = [row for row in changed if beyond_noise(row)][:MOST_CHANGES]
-    again = (run.summary or {}).get("label_again")
+    again = _label_again(run)
     wanted = {row["item"] for row in (*rows.rows, *best)} | {row[key] for row in changes for key in ("above", "below")}
     wanted |= {row[key] for row in again or () for key in ("above", "below")}
     labels = store.items.labels(found.id, wanted)
@@ -62,6 +62,12 @@ def _content(found: Project, run: Run) -> dict[str, Any]:
         "again": again,
         "task_urls": {task: task_url(found, task) for row in again or () for task in row["tasks"]},
     }
+
+
+def _label_again(run: Run) -> list[dict[str, Any]] | None:
+    """Pairs to label again, each with whether its present order is clearer than noise; None if the run does not say."""
+    pairs = (run.summary or {}).get("label_again")
+    return None if pairs is None else [{**pair, "is_clear": beyond_noise(pair)} for pair in pairs]
 
 
 def _point(row: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:

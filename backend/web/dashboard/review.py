@@ -69,7 +69,7 @@ def decide(project_id: int) -> Response:
     annotator_id, decision = form_text("annotator"), choice_of(form_text("decision"))
     comment = form_text("comment")
     if decision is None:
-        raise PayloadError("no decision was chosen; go back and choose confirm, dismiss or watch")
+        raise PayloadError("no decision was chosen; go back and choose Confirm, Dismiss or Watch")
     if len(comment) > LONGEST_COMMENT:
         raise PayloadError(f"the comment has {len(comment)} characters; at most {LONGEST_COMMENT} are kept")
     person = store.annotators.get(project_id, [annotator_id]).get(annotator_id)
@@ -101,7 +101,7 @@ def withdraw(project_id: int, number: int) -> Response:
         if line.number == number:
             require_reviewer(store, project_id, line.annotator_id, _author())
     withdrawn = store.decisions.withdraw(project_id, number, author=_author())
-    flash(f"Taken back. The log keeps both: decision {number}, and its withdrawal.")
+    flash(f"Undone. The log keeps both decision {number} and its withdrawal.")
     return _to_annotator(project_id, withdrawn.annotator_id)
 
 

@@ -11,7 +11,7 @@ from backend.errors import NotFoundError
 from backend.runs.compare import compare_runs
 from backend.web.auth import current_user
 from backend.web.context import get_store
-from backend.web.dashboard.blueprint import BIGGEST, ID, argument, bp, project_page
+from backend.web.dashboard.blueprint import BIGGEST, ID, argument, bp, mark_of, project_page
 from backend.web.rights import access
 
 PAGE_SIZE = 30
@@ -44,6 +44,12 @@ def progress(project_id: int, run_id: int) -> dict[str, Any]:
     except NotFoundError:
         return {"status": "done", "progress": 1.0, "note": "nothing had changed"}
     return {"status": run.status, "progress": run.progress or 0.0, "note": _note(run)}
+
+
+@bp.get(f"/projects/<{ID}:project_id>/mark")
+def mark(project_id: int) -> dict[str, Any]:
+    """A text that changes with what the project's page shows before its first run, for the page to renew itself."""
+    return {"mark": mark_of(get_store().projects.get(project_id))}
 
 
 @bp.get(f"/projects/<{ID}:project_id>/compare")

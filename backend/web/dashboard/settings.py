@@ -49,7 +49,7 @@ def change_settings(project_id: int) -> Response:
     if changed.config == found.config:
         flash("Nothing was changed.")
     elif reads_anew:
-        flash("Saved. All answers are read again at the next pull; the run after it uses the new reading.")
+        flash("Saved. The next pull reads all answers again, and the run after it judges them as read then.")
     else:
         flash("Saved. The next run uses the new settings.")
     return redirect(url_for("dashboard.settings", project_id=project_id))
@@ -65,6 +65,7 @@ def _form(found: Project, values: Mapping[str, Any], *, message: str, wrong: Map
         values=values,
         message=message,
         wrong=wrong or {},
+        titles={field.key: field.title for field in FIELDS},
         offered=_offered(found),
         in_use=_in_use(found),
     )

@@ -50,6 +50,23 @@
     setTimeout(ask, 300);
   }
 
+  // Shows the page anew once what it waits for has changed: before a project's first run there is no progress to show.
+  function wait(box) {
+    const ask = async () => {
+      try {
+        const answer = await fetch(box.dataset.await, { headers: { Accept: "application/json" } });
+        if (answer.ok && (await answer.json()).mark !== box.dataset.mark) {
+          location.reload();
+          return;
+        }
+      } catch {
+        // The service may be starting again; the next question finds out.
+      }
+      setTimeout(ask, 3000);
+    };
+    setTimeout(ask, 2000);
+  }
+
   // Puts a part of the page in place that takes a while to make.
   async function load(box) {
     try {
@@ -162,4 +179,5 @@
   document.querySelectorAll("[data-at-once]").forEach(applyAtOnce);
   document.querySelectorAll("[data-poll]").forEach(poll);
   document.querySelectorAll("[data-load]").forEach(load);
+  document.querySelectorAll("[data-await]").forEach(wait);
 })();

@@ -71,8 +71,10 @@ def test_page_words_judge_answers_and_never_persons(client: FlaskClient, judged:
     assert re.findall(r"\b(?:good|ugly|bad)\b", page, re.IGNORECASE) == []
 
 
-def test_figures_page_names_the_paper_s_words_beside_ours(client: FlaskClient, judged: Project) -> None:
+def test_figures_page_names_the_paper_s_words_in_the_paper_s_form_alone(client: FlaskClient, judged: Project) -> None:
     page = visible(get(client, f"/ui/projects/{judged.id}/figures"))
+    assert re.findall(r"\b(?:good|ugly|bad)\b", page, re.IGNORECASE) == []
+    page = visible(get(client, f"/ui/projects/{judged.id}/figures?form=paper"))
     for words in ("not flagged (good)", "leans to one side (ugly)", "always one side (bad)", "not certain"):
         assert words in page
 
@@ -322,7 +324,7 @@ def test_compare_tells_who_appeared_and_which_settings_differ(fresh: tuple[Flask
     post(client, path, **{**settings_form(get(client, path)), "min_bias": "1"})
     world.judge(store, project)
     page = visible(get(client, f"/ui/projects/{project.id}/compare?a=2&b=1"))
-    assert "Vanished" in page
+    assert "No longer flagged" in page
     assert re.search(r"min_bias\s+0.1 → 1.0", page)
     assert "Both runs saw exactly the same answers" in page
     assert client.get(f"/ui/projects/{project.id}/compare?a=1", headers=HTML).status_code == 404
@@ -372,7 +374,7 @@ def test_status_page_label_studio_unreachable_says_what_to_do(tmp_path: Path) ->
     page = visible(get(create_app(settings, store).test_client(), "/ui/status/checks"))
     store.close()
     assert "could not be reached" in page
-    assert "check that Label Studio runs" in page
+    assert "Check that Label Studio runs" in page
 
 
 def test_page_of_an_open_service_says_that_it_is_open(client: FlaskClient, judged: Project) -> None:

@@ -65,7 +65,7 @@ def test_problem_of_several_projects_is_one_banner(fresh: tuple[FlaskClient, Sto
         store.problems.open(project.id, "pull_failed", "Label Studio could not be reached", "Start it.")
     page = get(client, "/ui/status")
     assert page.count("Label Studio could not be reached</strong>") == 1
-    assert re.search(r"Concerns\s+Project 1\s+,\s+Project 2\s+,\s+Project 3\s+\.", visible(page))
+    assert re.search(r"3 projects affected:\s+Project 1\s+,\s+Project 2\s+,\s+Project 3\s+\.", visible(page))
 
 
 @pytest.mark.parametrize(
