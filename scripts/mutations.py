@@ -6,6 +6,7 @@ import ast
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -18,12 +19,22 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed source text, with the line and both versions of the changed part."""
+    """A change of a source text: its line, both versions of the changed part, and which node of the tree it is."""
 
     line: int
     before: str
     after: str
-    source: str
+    original: str
+    node: int
+
+    @property
+    def source(self) -> str:
+        """The changed text, in the form that Python gives it."""
+        tree = ast.parse(self.original)
+        target = next(islice(ast.walk(tree), self.node, None))
+        changed = _changed(target)
+        assert changed is not None
+        return ast.unparse(ast.fix_missing_locations(_Replace(target, changed).visit(tree)))
 
     def __str__(self) -> str:
         return f"{_short(self.before)}  ->  {_short(self.after)}"
@@ -43,10 +54,7 @@ def mutants(source: str) -> Iterator[Mutant]:
             continue
         changed = _changed(node)
         if changed is not None:
-            fresh = copy.deepcopy(tree)
-            target = next(found for place, found in enumerate(ast.walk(fresh)) if place == number)
-            mutated = ast.unparse(ast.fix_missing_locations(_Replace(target, changed).visit(fresh)))
-            yield Mutant(getattr(node, "lineno", 0), ast.unparse(node), ast.unparse(changed), mutated)
+            yield Mutant(getattr(node, "lineno", 0), ast.unparse(node), ast.unparse(changed), source, number)
 
 
 def _without_meaning(tree: ast.Module) -> set[int]:
