@@ -157,7 +157,7 @@ def memory(service: Service) -> dict[str, float]:
 
 
 def load(folder: Path, seconds: float) -> bool:
-    """Offer multiples of the base rate; whether nothing that was acknowledged is missing and no answer was an error.
+    """Offer multiples of the base rate; return whether all that was acknowledged is stored and no answer was an error.
 
     A client that gives up or is cut off counts under "else": it was not acknowledged, and it knows.
     """
@@ -243,7 +243,7 @@ class SteadyCrowd:
 
 
 def soak(folder: Path, seconds: float, warm_up: float, rate: float = SOAK_RATE) -> bool:
-    """A steady crowd for a long time; whether memory stayed within the bound and every event was taken."""
+    """A steady crowd for a long time; return whether memory stayed within its bound and every event was taken."""
     service = Service(folder)
     service.start()
     crowd, samples, reads = SteadyCrowd(9), [], Counter[int]()

@@ -1,4 +1,4 @@
-"""How the audit names designs of known making, and what slips through.
+"""What the audit calls designs whose making is known, and what slips through.
 
 python -m benchmarks.sides [--runs 200]
 """

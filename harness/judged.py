@@ -1,4 +1,4 @@
-"""The judged answers of a project, picked from all its rows by a rule of their own and held against the store's."""
+"""The judged answers of a project, picked from all its rows by an independent rule and compared with the store's."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

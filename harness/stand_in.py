@@ -34,7 +34,7 @@ BROKEN = (500, 502, 503, 504)
 
 
 class _Server(ThreadingHTTPServer):
-    """Clients that are killed while they talk are what this harness is for: no word about them."""
+    """Broken connections are not reported, since killing clients in mid-call is what this harness is for."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
@@ -57,7 +57,7 @@ class Studio(FakeLabelStudio):
         self.now = max(datetime.now(UTC) + self._shift, self.now + timedelta(microseconds=1))
 
     def set_clock(self, seconds: float) -> None:
-        """Differ from the machine's clock from now on."""
+        """Run ahead of or behind the machine's clock from now on."""
         self._shift = timedelta(seconds=seconds)
         self.now = datetime.now(UTC) + self._shift
 
@@ -67,7 +67,7 @@ class Studio(FakeLabelStudio):
         return (datetime.now(UTC) + self._shift).timestamp()
 
     def note(self, key: tuple[Any, ...], *, is_there: bool) -> None:
-        """Count a creation; one whose like is already there is a duplicate."""
+        """Count a creation; a second one with the same key is a duplicate."""
         self.created[key] += 1
         if is_there:
             self.duplicates.append(key)

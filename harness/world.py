@@ -93,7 +93,7 @@ def _name(code: int, hostile: bool) -> str:
 
 
 def judge(store: Store, project: Project) -> None:
-    """Have a worker do what waits."""
+    """Let a worker do everything that waits."""
     store.runs.request(project.id, Trigger.MANUAL, "tests")
     worker = Runs(store, "tests")
     while worker.once():

@@ -106,7 +106,7 @@ def passes(folder: Path, subject: str, limit: float) -> bool:
 
 
 def limits(folder: Path, subjects: set[str]) -> dict[str, float]:
-    """Seconds a subject's tests may take: several times what they take as things are."""
+    """Seconds a subject's tests may take: several times what they take unchanged."""
     found = {}
     for subject in sorted(subjects):
         begun = time.monotonic()

@@ -1,6 +1,6 @@
 """Run the checks and the test suite part by part and close with a summary: `python scripts/run_tests.py [PART ...]`.
 
-Static checks run beside the tests: they need one core for a while, and tests do not always need all.
+Static checks run beside the tests: they need one core for a while, and the tests rarely keep every core busy.
 """
 
 from __future__ import annotations
