@@ -191,7 +191,7 @@ def test_papers_construction_on_too_few_answers_is_refused_or_explained() -> Non
 
 
 def test_papers_construction_where_biases_cannot_be_separated_judges_nobody() -> None:
-    # everybody sees one pair of items of his own, always in one orientation: the pair's score absorbs the bias
+    # everybody sees one pair of items of their own, always in one orientation: the pair's score absorbs the bias
     who = np.repeat(np.arange(5), 30)
     comparisons = Comparisons.from_arrays(who, 2 * who, 2 * who + 1, np.tile([1.0, 1.0, -1.0], 50), coin=np.arange(150))
     result = judged(comparisons, sides="not random")
@@ -276,7 +276,7 @@ def test_audit_calls_coins_shared_by_the_share_of_answers_under_them(n_shared: i
 
 
 def repeats(rng: Generator, *, m: int = 40, n_pairs: int = 30, times: int = 3, n: int = 12) -> tuple[Any, ...]:
-    """Everybody has pairs of his own, each asked several times in the order first drawn."""
+    """Everybody has pairs of their own, each asked several times in the order first drawn."""
     who = np.repeat(np.arange(m), n_pairs)
     left = rng.integers(n, size=who.size)
     right = (left + rng.integers(1, n, size=who.size)) % n
