@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
+from flask.testing import FlaskClient
 
+from backend.app import create_app
 from backend.domain import Project, ProjectRef
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.store.engine import migrate, open_engine
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
+from tests.backend.closed_service import CLOSED
 
 PAYLOADS = Path(__file__).resolve().parent.parent / "data" / "payloads"
 
@@ -73,6 +77,18 @@ def module_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 def module_store(module_settings: Settings) -> Iterator[Store]:
     with closing(open_store(module_settings)) as opened:
         yield opened
+
+
+@pytest.fixture
+def closed(sqlite_store: Store) -> Flask:
+    """A service that lets nobody in without credentials."""
+    return create_app(CLOSED, sqlite_store)
+
+
+@pytest.fixture
+def open_client(sqlite_store: Store) -> FlaskClient:
+    """A client of a service without credentials, which serves its own machine only."""
+    return create_app(Settings(), sqlite_store).test_client()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Callable
@@ -22,40 +21,13 @@ from backend.store import Store
 from backend.web import auth
 from backend.web.passwords import hash_password
 from backend.web.rights import access_needed
+from tests.backend.closed_service import CLOSED, PUBLIC, SECRET, STRANGER, basic, every_route
 from tests.backend.conftest import FakeClock
-
-SECRET = "webhook-secret-0123456789"
-CLOSED = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", basic_auth_role="owner", webhook_secret=SECRET)
-PUBLIC = {"ml_api.health", "ml_api.ready", "dashboard.login", "dashboard.static"}
-STRANGER = {"REMOTE_ADDR": "192.0.2.7"}
-
-
-def basic(name: str = "lead", password: str = "right-horse") -> dict[str, str]:
-    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
-
-
-@pytest.fixture
-def closed(sqlite_store: Store) -> Flask:
-    return create_app(CLOSED, sqlite_store)
 
 
 @pytest.fixture
 def client(closed: Flask) -> FlaskClient:
     return closed.test_client()
-
-
-@pytest.fixture
-def open_client(sqlite_store: Store) -> FlaskClient:
-    return create_app(Settings(), sqlite_store).test_client()
-
-
-def every_route(app: Flask) -> list[tuple[str, str, str]]:
-    found = []
-    for rule in app.url_map.iter_rules():
-        path = re.sub(r"<int[^>]*>", "1", rule.rule)
-        path = re.sub(r"<[^>]*>", "x", path)
-        found += [(rule.endpoint, method, path) for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})]
-    return found
 
 
 def test_every_route_without_credentials_is_refused_except_the_public_ones(closed: Flask) -> None:

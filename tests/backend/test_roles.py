@@ -11,7 +11,7 @@ from backend.settings import Settings
 from backend.store import Store
 from backend.web.passwords import hash_password
 from harness.filled import LEANS, fill
-from tests.backend.test_access import basic, every_route
+from tests.backend.closed_service import basic, every_route
 
 PASSWORD = "a long password"
 HASH = hash_password(PASSWORD)

@@ -24,10 +24,9 @@ from backend.settings import Settings
 from backend.store import Store
 from harness.fake_label_studio import FakeLabelStudio
 from harness.filled import LEANS, OTHERS, answer, fill
-from tests.backend.test_access import PUBLIC, SECRET, STRANGER, basic, every_route
+from tests.backend.closed_service import CLOSED, PUBLIC, STRANGER, basic, every_route
 
 BACKEND = Path(__file__).resolve().parent.parent.parent / "backend"
-CLOSED = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", basic_auth_role="owner", webhook_secret=SECRET)
 HTML = {"Accept": "text/html"}
 EVIL = (
     "<script>alert(1)</script>",
@@ -42,13 +41,8 @@ EVIL = (
 
 
 @pytest.fixture
-def app(sqlite_store: Store) -> Flask:
-    return create_app(CLOSED, sqlite_store)
-
-
-@pytest.fixture
-def client(app: Flask) -> FlaskClient:
-    return app.test_client()
+def client(closed: Flask) -> FlaskClient:
+    return closed.test_client()
 
 
 def log_in(client: FlaskClient, **form: str) -> Any:
@@ -66,10 +60,10 @@ def token_of(client: FlaskClient) -> str:
 # -- forms and sessions
 
 
-def test_every_changing_route_under_a_session_without_the_token_is_refused(app: Flask) -> None:
-    client = app.test_client()
+def test_every_changing_route_under_a_session_without_the_token_is_refused(closed: Flask) -> None:
+    client = closed.test_client()
     log_in(client)
-    changing = [route for route in every_route(app) if route[1] not in ("GET", "HEAD", "OPTIONS")]
+    changing = [route for route in every_route(closed) if route[1] not in ("GET", "HEAD", "OPTIONS")]
     assert len(changing) >= 8
     bodies: tuple[dict[str, Any], ...] = ({"json": {}}, {"data": {"csrf_token": "guess"}})
     let_in = [
@@ -98,12 +92,12 @@ def test_logout_ends_the_session_and_needs_the_token(client: FlaskClient) -> Non
     assert client.get("/api/v1/projects").status_code == 401
 
 
-def test_session_ends_by_itself(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_ends_by_itself(closed: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    client = app.test_client()
+    client = closed.test_client()
     log_in(client)
-    assert app.permanent_session_lifetime <= timedelta(hours=12)
+    assert closed.permanent_session_lifetime <= timedelta(hours=12)
     assert client.get("/api/v1/projects").status_code == 200
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 12 * 3600 + 60)

@@ -32,20 +32,9 @@ from backend.store.engine import open_engine
 from backend.web.passwords import ADDRESS_GUESSES, MOST_ADDRESSES, PasswordDesk, hash_password
 from harness.filled import answer, fill
 from harness.label_configs import PAIRWISE
+from tests.backend.closed_service import CLOSED, SECRET, STRANGER, basic
 from tests.backend.conftest import FakeClock
-from tests.backend.test_access import CLOSED, SECRET, STRANGER, basic
 from tests.backend.test_worker import crowd_rows
-
-
-@pytest.fixture
-def closed(sqlite_store: Store) -> Flask:
-    return create_app(CLOSED, sqlite_store)
-
-
-@pytest.fixture
-def open_client(sqlite_store: Store) -> FlaskClient:
-    return create_app(Settings(), sqlite_store).test_client()
-
 
 # -- metrics
 
