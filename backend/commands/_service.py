@@ -37,8 +37,8 @@ def refuse_without_data(settings: Settings) -> None:
     path = Path(settings.database_url.removeprefix("sqlite:///"))
     if not path.exists():
         raise NotFoundError(
-            f"there is no data here: {path} does not exist; `evenhand serve` begins one, MODEL_DIR or DATABASE_URL "
-            "names another place"
+            f"there is no data here: {path} does not exist; `evenhand serve` creates it, and MODEL_DIR or "
+            "DATABASE_URL names another place"
         )
 
 

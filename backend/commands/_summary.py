@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from backend.report.words import finding_kind, lean_interval, lean_words, p_value, percent, strength
+from backend.report.words import finding_kind, lean_interval, lean_words, p_value, percent, plural, strength
 from backend.terminal import printable
 
 MOST_ROWS = 15
@@ -28,7 +28,7 @@ def print_summary(report: Mapping[str, Any], console: Console) -> None:
     """Print the audit, the first rows of the table, and what the flags promise; all texts literally."""
     data, annotators = report["data"], report["annotators"]
     n_flagged = sum(row["flagged"] for row in annotators)
-    counts = f"{data['answers']:,} answers, {data['annotators']:,} annotators, {data['items']:,} items"
+    counts = ", ".join(plural(data[f"{noun}s"], noun) for noun in ("answer", "annotator", "item"))
     console.print(Text(f"{counts}: {n_flagged} flagged"))
     for sentence in (*report["audit"]["reasons"], *report["audit"]["remedies"]):
         console.print(Text(f"- {sentence}"))
@@ -42,7 +42,7 @@ def print_summary(report: Mapping[str, Any], console: Console) -> None:
 
 
 def _table(rows: list[dict[str, Any]], width: int) -> Table:
-    """Lay out the annotators, worst first, with the columns that fit beside the whole names."""
+    """Lay out the annotators, strongest evidence first, with the columns that fit beside the whole names."""
     cells = [_cells(row) for row in rows]
     kept = _fitting(cells, width)
     table = Table(*kept, box=None, pad_edge=False, padding=(0, 1))

@@ -26,7 +26,7 @@ FLAGS_FOUND = 1
 @click.command("analyze")
 @click.argument("data", nargs=-1)
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the report [the data's name-report]."
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report [NAME-report, after DATA]."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print report.json; write files only with --out.")
 @click.option("--pseudonymise", is_flag=True, help="Number the annotators instead of naming them.")
@@ -63,7 +63,8 @@ def analyze(
     --map names the columns of any other table. Folders, glob patterns, several files and files larger than
     memory are summed by DuckDB (pip install 'evenhand[engines]'), or with --engine spark by a cluster
     (pip install 'evenhand[spark]'). --engine postgres --project N takes a project of the service at DATABASE_URL
-    instead of DATA. Exit code: 0 done, 1 flags found with --fail-on-flags, 2 bad input.
+    instead of DATA. Exit code: 0 when done, 1 if --fail-on-flags is given and somebody is flagged, 2 for bad
+    input.
     """
     _refuse_contradictions(data, engine, master, project)
     summed = _sum(data, engine=engine, master=master, project=project, fields=fields, reading=reading)

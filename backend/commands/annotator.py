@@ -10,6 +10,7 @@ from backend.commands._failures import says_what_is_wrong
 from backend.commands._service import open_service
 from backend.private_files import write_private
 from backend.projects.privacy import ErasureReport, erase_person, export_person, find_person
+from backend.report.words import plural
 from backend.store.engine import to_json
 from backend.terminal import printable
 
@@ -33,7 +34,7 @@ def annotator() -> None:
 @says_what_is_wrong
 def export(person: str, out: Path | None, url: str | None) -> None:
     """Write everything about ID (a Label Studio user id or e-mail address) as JSON."""
-    with open_service() as service:
+    with open_service(creates=False) as service:
         document = export_person(service.store, find_person(service.store, person, url))
     text = json.dumps(json.loads(to_json(document)), indent=1, ensure_ascii=False) + "\n"
     if out is None:
@@ -41,7 +42,9 @@ def export(person: str, out: Path | None, url: str | None) -> None:
         return
     with write_private(out) as file:
         file.write(text.encode("utf-8", "replace"))
-    click.echo(f"{out}: {len(document['projects'])} projects; the file is personal data, readable by you only.")
+    click.echo(
+        f"{out}: {plural(len(document['projects']), 'project')}. The file holds personal data; only you can read it."
+    )
 
 
 @annotator.command("erase")
@@ -55,7 +58,7 @@ def erase(person: str, yes: bool, url: str | None) -> None:
     Answers that Label Studio still holds, or sends later, are not taken in again; `evenhand annotator readmit` lifts
     that.
     """
-    with open_service() as service:
+    with open_service(creates=False) as service:
         found = find_person(service.store, person, url)
         document = export_person(service.store, found)
         names = printable(", ".join(sorted(found.names)) or "no name")
@@ -74,11 +77,11 @@ def erase(person: str, yes: bool, url: str | None) -> None:
 @says_what_is_wrong
 def readmit(person: str, url: str | None) -> None:
     """Let the erased user ID's answers in again; the next pull brings what Label Studio still holds."""
-    with open_service() as service:
+    with open_service(creates=False) as service:
         place = url if url is not None else service.settings.label_studio_url
         if not service.store.people.readmit(place, person):
             raise click.ClickException(f"nobody with the user id {person!r} was erased at {place or 'no address'!r}")
-    click.echo(f"Answers of user {person} are taken in again from the next pull on.")
+    click.echo(f"From the next pull on, the answers of user {person} are taken in again.")
 
 
 def _print(report: ErasureReport) -> None:
@@ -87,6 +90,6 @@ def _print(report: ErasureReport) -> None:
         click.echo(f"Erased in project {project}: " + ", ".join(f"{number} {name}" for name, number in tally.items()))
     for place in report.withdrawn:
         click.echo(f"Withdrawn: {printable(place)}")
-    click.echo("The next run leaves this person out. To be done by hand:")
+    click.echo("The next run leaves this person out. What remains to be done by hand:")
     for place in report.by_hand:
         click.echo(f"  {printable(place)}")

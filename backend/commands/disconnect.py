@@ -6,6 +6,7 @@ from backend.commands._failures import says_what_is_wrong
 from backend.commands._service import open_service
 from backend.label_studio.disconnect import disconnect_project
 from backend.projects.find import project_named
+from backend.report.words import plural
 from backend.terminal import printable
 
 
@@ -24,7 +25,7 @@ def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
     Removes webhook, ML backend, tabs and predictions of ours there. What is stored here is kept, unless --erase is
     given; `evenhand connect` takes the project up again.
     """
-    with open_service() as service:
+    with open_service(creates=False) as service:
         client = service.need_client()
         found = project_named(service.store, service.settings.label_studio_url, project)
         what = "erase all that is stored about it" if erase else "keep what is stored about it"
@@ -33,7 +34,8 @@ def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
         done = disconnect_project(service.store, client, service.settings, found, with_alerts=alerts, erase=erase)
     click.echo(f"Disconnected project {project} ({printable(found.title)}).")
     click.echo(
-        f"  removed there: {done.webhooks} webhooks, {done.backends} ML backends, {done.tabs} tabs, "
-        f"{done.predictions} prediction versions, {done.alerts_projects} alerts projects"
+        f"  removed there: {plural(done.webhooks, 'webhook')}, {plural(done.backends, 'ML backend')}, "
+        f"{plural(done.tabs, 'tab')}, {plural(done.predictions, 'prediction version')}, "
+        f"{plural(done.alerts_projects, 'alerts project')}"
     )
     click.echo(f"  here: {f'{done.erased:,} rows erased' if erase else 'everything is kept'}")

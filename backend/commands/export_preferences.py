@@ -13,6 +13,7 @@ from backend.commands._formats import format_options
 from backend.commands._options import detection_options
 from backend.offline.files import load_comparisons
 from backend.offline.preference_texts import Texts, find_texts
+from backend.report.words import plural
 from fdr_core import detect
 from fdr_core.preferences import preferences
 
@@ -22,12 +23,12 @@ from fdr_core.preferences import preferences
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="JSON lines to write [FILE's name.preferences.jsonl].",
+    help="JSON lines to write [NAME.preferences.jsonl beside FILE].",
 )
 @click.option(
     "--again",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="CSV of the pairs to label again [FILE's name.again.csv].",
+    help="CSV of the pairs to label again [NAME.again.csv beside FILE].",
 )
 @click.option(
     "--texts", type=click.Path(path_type=Path), help="Table with item and text (and prompt) where FILE has only names."
@@ -38,7 +39,7 @@ from fdr_core.preferences import preferences
     type=click.FloatRange(0.5, 1),
     default=0.75,
     show_default=True,
-    help="Less certain pairs are to be labelled again.",
+    help="Pairs less certain than this are to be labelled again.",
 )
 @detection_options("q", "seed", "sides", "min_bias")
 @format_options
@@ -68,8 +69,9 @@ def export_preferences(
     _write_pairs(out, settled.table.to_dict("records"), wording)
     _write_again(again, settled.again.to_dict("records"), wording)
     turned = int(settled.table["turned"].sum())
-    click.echo(f"{len(settled.table):,} pairs in {out}, {turned:,} of them against the plain majority")
-    click.echo(f"{len(settled.again):,} pairs to label again in {again}; annotators flagged: {len(found.flagged)}")
+    click.echo(f"{plural(len(settled.table), 'pair')} in {out}, {turned:,} of them against the plain majority")
+    flagged = plural(len(found.flagged), "annotator")
+    click.echo(f"{plural(len(settled.again), 'pair')} to label again in {again}; {flagged} flagged")
 
 
 def _write_pairs(path: Path, rows: list[dict[Any, Any]], wording: Texts) -> None:

@@ -18,8 +18,12 @@ from fdr_core.gate import gate as decide
 @click.option("--judge", "judges", multiple=True, help="Judge to decide about; repeat for more [every judge].")
 @click.option("--max-lean", type=float, default=0.1, show_default=True, help="Largest lean tolerated.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Largest chance of a wrong fail or pass.")
-@click.option("--baseline", type=click.Path(path_type=Path), help="Earlier log: hold the change of the lean instead.")
-@click.option("--anytime", is_flag=True, help="For a log that grows: valid however often it is looked at.")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="Earlier log: hold the change since then against the limit instead.",
+)
+@click.option("--anytime", is_flag=True, help="For a log that grows: the answer holds however often you look.")
 @click.option("--markdown", "markdown_path", type=click.Path(path_type=Path), help="Append the table to this file.")
 @click.option("--junit", "junit_path", type=click.Path(path_type=Path), help="Write JUnit XML to this file.")
 @format_options
@@ -40,8 +44,8 @@ def gate(
     """
     Hold the lean of the judges in LOG against a limit.
 
-    Prints a Markdown table. Exit code: 0 every judge passes, 1 one fails, 3 one is undecided (it says how many more
-    comparisons are needed), 2 bad input.
+    Prints a Markdown table. Exit code: 0 if every judge passes, 1 if one fails, 3 if one is undecided (the table says
+    how many more comparisons are needed), 2 for bad input.
     """
     comparisons = Comparisons.from_file(log, **reading)
     earlier = None if baseline is None else Comparisons.from_file(baseline, **reading)

@@ -36,6 +36,6 @@ def restore(file: Path, replace: bool, check: bool) -> None:
         click.secho(f"Note: {note}", fg="yellow")
     if not check:
         click.echo(
-            "Start the service; the next pull brings in what happened since. "
-            "Whoever was erased since the backup has to be erased again."
+            "Start the service; the next pull brings in what has happened since. "
+            "Anybody erased after the backup was made has to be erased again."
         )

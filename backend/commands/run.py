@@ -6,6 +6,7 @@ import time
 import click
 
 from backend.commands._failures import says_what_is_wrong
+from backend.commands._service import refuse_without_data
 from backend.domain import Trigger
 from backend.projects.find import project_named
 from backend.settings import Settings
@@ -22,6 +23,7 @@ POLL_SECONDS = 0.25
 def run(project: int, wait: bool, timeout: float) -> None:
     """Ask the worker for a run of PROJECT (its id in Label Studio)."""
     settings = Settings.from_env(os.environ)
+    refuse_without_data(settings)
     store = open_store(settings)
     try:
         found = project_named(store, settings.label_studio_url, project)
@@ -48,4 +50,6 @@ def _wait(store: Store, run_id: int, timeout: float) -> None:
             click.echo(f"  {current.status} {(current.progress or 0.0):.0%} {current.progress_note or ''}".rstrip())
             shown = state
         time.sleep(POLL_SECONDS)
-    raise click.ClickException(f"run {run_id} has not ended after {timeout:g} s; is `evenhand worker` running?")
+    raise click.ClickException(
+        f"run {run_id} has not ended after {timeout:g} s; is a worker running? `evenhand worker` starts one"
+    )

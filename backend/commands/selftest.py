@@ -20,7 +20,7 @@ from backend.offline.selftest import selftest as run_selftest
 @click.command("selftest")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--runs", type=click.IntRange(min=1), default=20, show_default=True, help="Simulated data sets.")
-@click.option("--biased", type=click.IntRange(min=0), help="How many lean; by default a tenth.")
+@click.option("--biased", type=click.IntRange(min=0), help="How many lean [a tenth].")
 @click.option(
     "--bias", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="How often they click a side."
 )

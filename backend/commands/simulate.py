@@ -15,19 +15,29 @@ _TEAM = "team"
 @click.command("simulate")
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
-    "--scenario", type=click.Choice([_TEAM, *SCENARIOS]), default=_TEAM, show_default=True, help="Which crowd."
+    "--scenario",
+    type=click.Choice([_TEAM, *SCENARIOS]),
+    default=_TEAM,
+    show_default=True,
+    help="Which crowd to simulate.",
 )
-@click.option("--annotators", type=click.IntRange(min=1), default=30, show_default=True, help="People (team only).")
+@click.option(
+    "--annotators", type=click.IntRange(min=1), default=30, show_default=True, help="How many people (team only)."
+)
 @click.option("--biased", type=click.IntRange(min=0), default=5, show_default=True, help="How many lean (team only).")
 @click.option("--answers", type=click.IntRange(min=1), default=60, show_default=True, help="Answers each (team only).")
-@click.option("--items", type=click.IntRange(min=2), default=20, show_default=True, help="Items (team only).")
-@click.option("--bias", type=click.FloatRange(0, 1), default=0.4, show_default=True, help="How often (team only).")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same crowd.")
+@click.option("--items", type=click.IntRange(min=2), default=20, show_default=True, help="How many items (team only).")
+@click.option(
+    "--bias", type=click.FloatRange(0, 1), default=0.4, show_default=True, help="How often they follow it (team only)."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed gives the same crowd."
+)
 @exits_2_on_bad_input
 def simulate(
     out: Path, scenario: str, annotators: int, biased: int, answers: int, items: int, bias: float, seed: int
 ) -> None:
-    """Write answers of a simulated crowd to OUT (CSV, or Parquet by its name) and the truth to OUT's .truth.csv."""
+    """Write answers of a simulated crowd to OUT (.csv or .parquet), and who leans to a .truth.csv beside it."""
     with_parent(out)
     rng = np.random.default_rng(seed)
     if scenario == _TEAM:
@@ -41,7 +51,9 @@ def simulate(
     else:
         table.to_csv(out, index=False)
     truth_table(crowd).to_csv(truth, index=False)
-    click.echo(f"{len(table):,} answers in {out}, the truth in {truth}: {int(crowd.is_biased.sum())} lean to one side")
+    click.echo(
+        f"{len(table):,} answers in {out}; who leans is in {truth}: {int(crowd.is_biased.sum())} of {len(crowd.side)}"
+    )
 
 
 def answers_table(crowd: Simulated) -> pd.DataFrame:

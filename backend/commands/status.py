@@ -10,6 +10,7 @@ import click
 from backend.commands._failures import says_what_is_wrong
 from backend.commands._service import refuse_without_data
 from backend.projects.overview import overview
+from backend.report.words import duration, plural
 from backend.settings import Settings
 from backend.store import open_store
 from backend.terminal import printable
@@ -36,23 +37,30 @@ def status(as_json: bool) -> None:
 def _print(found: dict[str, Any]) -> None:
     """The overview in words."""
     if not found["projects"]:
-        click.echo("No projects yet: add this service as ML backend in Label Studio, or run `evenhand connect`.")
+        click.echo("No projects yet: `evenhand connect PROJECT` connects one of Label Studio.")
     for project in found["projects"]:
         counts = project["counts"]
         click.echo(f"Project {project['ls_project_id']}: {printable(project['title'])}")
         click.echo(
-            f"  judged answers {counts.get('judged', 0):,}, flagged annotators {project['flagged']}, "
-            f"early warnings {project['warned']}"
+            f"  {plural(counts.get('judged', 0), 'answer')} judged, {plural(project['flagged'], 'lasting flag')}, "
+            f"{plural(project['warned'], 'early warning')}"
         )
         click.echo(f"  last event {_when(project['last_event_at'])}, last pull {_when(project['last_pull_at'])}")
-        click.echo(f"  last finished run {project['latest_run'] or 'none'} {_when(project['finished_at'])}")
-    click.echo(f"Oldest waiting run: {found['queue_age_seconds']:.0f} s")
+        run = (
+            f"run {project['latest_run']} finished {_when(project['finished_at'])}"
+            if project["latest_run"]
+            else "no run yet"
+        )
+        click.echo(f"  {run}")
+    if found["queue_age_seconds"]:
+        click.echo(f"A run has been waiting for {duration(found['queue_age_seconds'])}.")
     for row in found["events"]:
-        click.echo(f"Events {row['kind']} {row['outcome']}: {row['count']:,}, last {_when(row['last_at'])}")
+        click.echo(f"Events {row['kind']}, {row['outcome']}: {row['count']:,}, the last {_when(row['last_at'])}")
     names = {p["id"]: f"project {p['ls_project_id']} ({printable(p['title'])})" for p in found["projects"]}
     for problem in found["problems"]:
         where = names.get(problem["project_id"], "service")
-        click.secho(f"Problem, {where}: {printable(problem['message'])} ({problem['count']}x)", fg="yellow")
+        times = "" if problem["count"] == 1 else f" (seen {problem['count']:,} times)"
+        click.secho(f"Problem, {where}: {printable(problem['message'])}{times}", fg="yellow")
         click.echo(f"  What to do: {problem['remedy']}")
 
 

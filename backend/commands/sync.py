@@ -7,6 +7,7 @@ from backend.commands._service import Service, open_service
 from backend.domain import Kind, Project
 from backend.ingest.pull import pull_project
 from backend.projects.find import project_named
+from backend.report.words import plural
 from backend.terminal import printable
 
 KINDS: tuple[Kind, ...] = ("comparison", "alerts")
@@ -27,9 +28,10 @@ def sync(project: int | None, full: bool) -> None:
             report = pull_project(service.store, client, entry, full=full)
             kind = "full" if report.full else "incremental"
             click.echo(
-                f"project {entry.ls_project_id} ({printable(entry.title)}): {kind} pull of {report.tasks:,} tasks in "
-                f"{report.seconds:.1f} s; {report.added:,} added, {report.updated:,} changed, "
-                f"{report.revived:,} revived, {report.removed:,} removed, {report.decisions:,} decisions"
+                f"Project {entry.ls_project_id} ({printable(entry.title)}): {kind} pull of "
+                f"{plural(report.tasks, 'task')} in {report.seconds:.1f} s. Answers: {report.added:,} added, "
+                f"{report.updated:,} changed, {report.revived:,} revived, {report.removed:,} removed; "
+                f"{plural(report.decisions, 'decision')}."
             )
 
 

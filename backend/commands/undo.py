@@ -9,6 +9,7 @@ from backend.commands._service import open_service
 from backend.errors import NotFoundError
 from backend.projects.find import project_named
 from backend.publish.follow_up import undo_follow_up
+from backend.report.words import plural
 
 
 @click.command("undo")
@@ -21,21 +22,21 @@ def undo(project: int, number: int | None) -> None:
 
     Answers that people gave meanwhile are never deleted.
     """
-    with open_service() as service:
+    with open_service(creates=False) as service:
         found = project_named(service.store, service.settings.label_studio_url, project)
         rows = service.store.follow_ups.all(found.id)
         if number is None:
             for row in rows:
                 at = datetime.fromtimestamp(row["made_at"], UTC).strftime("%Y-%m-%d %H:%M UTC")
                 state = "undone" if row["undone_at"] else "done" if row["detail"].get("done") else "under way"
-                tasks = len(row["detail"]["tasks"])
-                click.echo(
-                    f"{row['id']}: {at} {row['kind']}, {tasks} tasks of annotator {row['annotator_id']}, {state}"
-                )
+                tasks = plural(len(row["detail"]["tasks"]), "task")
+                click.echo(f"{row['id']}: {at} {row['kind']}, {tasks} of annotator {row['annotator_id']}, {state}")
             if not rows:
                 click.echo("Nothing has followed a confirmed flag yet.")
             return
         chosen = next((row for row in rows if row["id"] == number and not row["undone_at"]), None)
         if chosen is None:
-            raise NotFoundError(f"project {project} has nothing numbered {number} to undo; `evenhand undo {project}`")
+            raise NotFoundError(
+                f"project {project} has nothing numbered {number} to undo; `evenhand undo {project}` lists it"
+            )
         click.echo(f"Undone: {undo_follow_up(service.store, service.need_client(), chosen)}.")

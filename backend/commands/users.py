@@ -6,6 +6,7 @@ import sys
 import click
 
 from backend.commands._failures import says_what_is_wrong
+from backend.commands._service import refuse_without_data
 from backend.domain import ROLES, Role
 from backend.errors import UnusableValueError
 from backend.settings import Settings
@@ -39,6 +40,8 @@ def add(name: str, role: Role | None, password_stdin: bool) -> None:
         raise UnusableValueError(f"{name!r} is BASIC_AUTH_USER; its password is BASIC_AUTH_PASS, choose another name")
     if password_stdin:
         password = sys.stdin.readline().rstrip("\n")
+    elif not sys.stdin.isatty():
+        raise UnusableValueError("there is no terminal to ask for the password; pipe it in and add --password-stdin")
     else:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     if len(password) < SHORTEST_PASSWORD:
@@ -57,6 +60,7 @@ def add(name: str, role: Role | None, password_stdin: bool) -> None:
 def list_() -> None:
     """List all accounts."""
     settings = Settings.from_env(os.environ)
+    refuse_without_data(settings)
     store = open_store(settings)
     try:
         accounts = store.users.all()
@@ -73,9 +77,11 @@ def list_() -> None:
 @says_what_is_wrong
 def remove(name: str) -> None:
     """Remove the account NAME; its sessions end at once, its decisions stay."""
-    store = open_store(Settings.from_env(os.environ))
+    settings = Settings.from_env(os.environ)
+    refuse_without_data(settings)
+    store = open_store(settings)
     try:
         store.users.delete(name)
     finally:
         store.close()
-    click.echo(f"Account {name} is removed.")
+    click.echo(f"Account {name} has been removed.")

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from backend.cli import main
 from backend.commands._summary import print_summary
 from backend.commands.analyze import analyze
 from backend.commands.simulate import simulate
@@ -91,6 +92,45 @@ def test_status_without_data_says_so_and_creates_nothing(tmp_path: Path) -> None
     assert done.exit_code == 1
     assert "there is no data here" in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "1"],
+        ["undo", "1"],
+        ["sync"],
+        ["report", "1", "--out", "r"],
+        ["users", "list"],
+        ["users", "remove", "ana"],
+        ["annotator", "export", "7"],
+        ["annotator", "erase", "7", "--yes"],
+        ["disconnect", "1", "--yes"],
+    ],
+    ids=" ".join,
+)
+def test_command_that_needs_data_creates_none(tmp_path: Path, arguments: list[str]) -> None:
+    done = CliRunner(env={"MODEL_DIR": str(tmp_path / "none"), "DATABASE_URL": ""}).invoke(main, arguments)
+    assert done.exit_code == 1
+    assert "there is no data here" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_account_without_a_terminal_is_told_how_to_give_the_password(tmp_path: Path) -> None:
+    done = CliRunner(env={"MODEL_DIR": str(tmp_path), "DATABASE_URL": ""}).invoke(main, ["users", "add", "ana"])
+    assert done.exit_code == 2
+    assert "--password-stdin" in done.output
+
+
+def test_tasks_prepared_twice_keep_the_coins_of_the_first_time(tmp_path: Path) -> None:
+    pairs, out = tmp_path / "pairs.csv", tmp_path / "prepared"
+    pairs.write_text("left,right\na,b\nc,d\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["prepare", str(pairs), "--out", str(out)]).exit_code == 0
+    coins = (out / "coins.json").read_bytes()
+    done = CliRunner().invoke(main, ["prepare", str(pairs), "--out", str(out)])
+    assert done.exit_code == 2
+    assert "name another folder with --out" in done.output
+    assert (out / "coins.json").read_bytes() == coins
 
 
 @pytest.mark.slow
