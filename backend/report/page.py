@@ -103,7 +103,9 @@ def things_to_do(report: Mapping[str, Any]) -> list[str]:
     told = list(report["audit"]["remedies"])
     if flagged:
         begin = (
-            f"begin with the {count(strong)} where the evidence is strong" if strong else "no evidence here is strong"
+            f"begin with the {count(strong)} where the evidence is strong"
+            if strong
+            else "none of the evidence is strong"
         )
         told.append(
             f"Look at the answers listed under each name before anything else; {begin}. "

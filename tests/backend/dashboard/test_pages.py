@@ -9,9 +9,10 @@ from statistics import median
 
 import pytest
 from flask.testing import FlaskClient
+from sqlalchemy import event
 
 from backend.app import create_app
-from backend.domain import Project
+from backend.domain import Project, StoredEvidence, Trigger
 from backend.projects.config import parse_config
 from backend.projects.demo import load_demo
 from backend.report.words import finding_kind
@@ -188,6 +189,50 @@ def test_empty_service_greets_and_loads_the_demo(fresh: tuple[FlaskClient, Store
     assert project.kind == "demo"
     assert project.counts["judged"] == 3122
     assert "is waiting" in visible(get(client, answer.location))
+
+
+@pytest.mark.parametrize("number", ["7", "0", "x"])
+def test_project_that_cannot_be_connected_is_explained_beside_its_field(tmp_path: Path, number: str) -> None:
+    url = {"label_studio_url": "http://127.0.0.1:9", "label_studio_api_key": "a" * 40}
+    settings = Settings(model_dir=tmp_path, database_url=f"sqlite:///{tmp_path / 'e.db'}", log_level="ERROR", **url)
+    store = open_store(settings)
+    answer = post(create_app(settings, store).test_client(), "/ui/connect", project=number, sides="shuffled")
+    store.close()
+    assert answer.status_code == (502 if number == "7" else 400)
+    said = "Check that Label Studio runs" if number == "7" else "The project number was"
+    assert re.search(rf'id="ls-wrong" role="alert">[^<]*{said}', answer.text, re.IGNORECASE)
+    assert re.search(rf'id="ls-project"[^>]* value="{number}" aria-invalid="true"', answer.text)
+    assert 'value="shuffled" selected' in answer.text
+
+
+def test_project_without_a_run_changes_its_mark_when_something_arrives(
+    fresh: tuple[FlaskClient, Store, Settings],
+) -> None:
+    client, store, _ = fresh
+    project = world.register(store, 1, "Waiting")
+    path = f"/ui/projects/{project.id}"
+    before = client.get(f"{path}/mark").get_json()["mark"]
+    assert f'data-mark="{before}"' in get(client, path)
+    assert "being fetched from Label Studio" in visible(get(client, path))
+    store.runs.request(project.id, Trigger.MANUAL, "tests")
+    assert client.get(f"{path}/mark").get_json()["mark"] != before
+
+
+@pytest.mark.parametrize("warned", [2, 12])
+def test_list_asks_the_database_no_more_often_for_more_warnings(
+    fresh: tuple[FlaskClient, Store, Settings], warned: int
+) -> None:
+    """Once every warning cost a query of its own, and the list of 10,000 people 0.7 s."""
+    client, store, _ = fresh
+    project = world.simulated(store, 1, "Warned", annotators=12, biased=2, answers=20)
+    world.judge(store, project)
+    people = [StoredEvidence(str(key), {}, 1.0, 1.0, 20, 1.0) for key in range(1, 1 + warned)]
+    store.live.put(project.id, people, from_seq=store.projects.get(project.id).live_seq, to_seq=project.seq)
+    get(client, f"/ui/projects/{project.id}")
+    asked: list[str] = []
+    event.listen(store.database.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    assert f"{warned} early warnings" in visible(get(client, f"/ui/projects/{project.id}"))
+    assert 5 < len(asked) <= 40
 
 
 def test_demo_loaded_twice_is_one_project_with_the_same_answers(fresh: tuple[FlaskClient, Store, Settings]) -> None:

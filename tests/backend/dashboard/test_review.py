@@ -68,6 +68,24 @@ def test_problem_of_several_projects_is_one_banner(fresh: tuple[FlaskClient, Sto
     assert re.search(r"3 projects affected:\s+Project 1\s+,\s+Project 2\s+,\s+Project 3\s+\.", visible(page))
 
 
+def test_problem_whose_calls_alone_differ_is_one_banner_on_the_first_page_too(
+    fresh: tuple[FlaskClient, Store, Settings],
+) -> None:
+    client, store, _ = fresh
+    for number in (1, 2):
+        project = world.register(store, number, f"Project {number}")
+        told = f"Label Studio could not be reached (ConnectionError) (GET /api/projects/{number}/)"
+        store.problems.open(project.id, "pull_failed", told, "run `evenhand doctor`")
+    store.problems.open(1, "odd", "only here", "look")
+    page = get(client, "/ui/")
+    assert page.count("Label Studio could not be reached</strong>") == 1
+    assert "(2 projects)" in visible(page)
+    assert "run <code>evenhand doctor</code>." in page
+    assert "Technical detail: ConnectionError, GET /api/projects/" in visible(page)
+    assert "only here" not in visible(page)
+    assert "Only here" in visible(get(client, "/ui/projects/1"))
+
+
 @pytest.mark.parametrize(
     ("row", "words", "interval"),
     [
