@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -217,6 +217,10 @@ class Watch:
         self.evenhand.command("run", str(self.project), "--wait")
         self.look()
 
+    def finding(self, name: str) -> str:
+        """Return what the latest run says of somebody."""
+        return "flagged, lasting" if name in self.lasting else "flagged" if name in self.flagged else "not flagged"
+
     def answers(self) -> int:
         """Return how many answers Evenhand holds."""
         return int(self.evenhand.get(self.path)["counts"].get("judged", 0))
@@ -224,8 +228,8 @@ class Watch:
 
 def let_crowd_answer(
     label_studio: LabelStudioServer, evenhand: Evenhand, crowd: Crowd, waves: int, pause: float
-) -> tuple[Watch, int]:
-    """Set the project up, let the crowd answer wave by wave, and return what Evenhand made of it."""
+) -> dict[str, Watch]:
+    """Set a project of each design up, let the crowd answer, and return what Evenhand made of it."""
     say(f"signing up {crowd.n_annotators} annotators")
     people = sign_up(label_studio, crowd)
     project = int(label_studio.create_project("Which caption is better?", maximum_annotations=PER_TASK)["id"])
@@ -242,13 +246,12 @@ def let_crowd_answer(
         say(f"wave {wave + 1} of {waves}: {(wave + 1) * PER_WAVE * PER_TASK:,} answers given in Label Studio")
         watch.look_for(pause)
     watch.settle(len(tasks) * PER_TASK)
-    show_unique_prompts(label_studio, evenhand, crowd, people)
-    return watch, project
+    return {"captions": watch, "unique prompts": show_unique_prompts(label_studio, evenhand, crowd, people)}
 
 
 def show_unique_prompts(
     label_studio: LabelStudioServer, evenhand: Evenhand, crowd: Crowd, people: Sequence[Person]
-) -> None:
+) -> Watch:
     """The usual RLHF design: nobody is judged before the owner says how sides were assigned, then it works at once."""
     project = int(label_studio.create_project("Unique prompts, one order each", maximum_annotations=PER_TASK)["id"])
     accounts = [person.id for person in people]
@@ -259,19 +262,29 @@ def show_unique_prompts(
     say("the owner knows that sides were shuffled, and says so")
     print(evenhand.command("connect", str(project), "--sides", "shuffled", "--yes").rstrip())
     names = {str(person.id): crowd.email(number).split("@")[0] for number, person in enumerate(people)}
-    Watch(evenhand, project, names).settle(len(tasks) * PER_TASK)
+    watch = Watch(evenhand, project, names)
+    watch.settle(len(tasks) * PER_TASK)
+    return watch
 
 
-def report(crowd: Crowd, watch: Watch) -> bool:
-    """Print what was found against the truth; tell whether it is as good as promised."""
+def report(crowd: Crowd, watches: Mapping[str, Watch]) -> bool:
+    """Print what was found in each project against the truth; tell whether it is as good as promised."""
     truth = {crowd.email(person).split("@")[0]: side for person, side in crowd.sides.items()}
-    print("\n  annotator        truth            Evenhand")
-    for name in sorted(set(truth) | set(watch.flagged)):
-        found = "flagged, lasting" if name in watch.lasting else "flagged" if name in watch.flagged else "not flagged"
-        print(f"  {name:15s}  {'leans ' + truth[name] if name in truth else 'judges fairly':15s}  {found}")
+    print(f"\n  {'annotator':15s}  {'truth':15s}" + "".join(f"  {title:16s}" for title in watches).rstrip())
+    for name in sorted(set(truth).union(*(watch.flagged for watch in watches.values()))):
+        said = "".join(f"  {watch.finding(name):16s}" for watch in watches.values()).rstrip()
+        print(f"  {name:15s}  {'leans ' + truth[name] if name in truth else 'judges fairly':15s}{said}")
+    print()
+    outcomes = [_is_good(title, truth, watch) for title, watch in watches.items()]
+    return all(outcomes)
+
+
+def _is_good(title: str, truth: Mapping[str, str], watch: Watch) -> bool:
+    """Print how one project went, and tell whether it is as good as promised."""
     right = len(set(truth) & set(watch.flagged))
     wrong = len(set(watch.flagged) - set(truth))
-    print(f"\n  {right} of {len(truth)} biased annotators found, {wrong} of {len(watch.flagged)} flags wrong (q = 0.1)")
+    counts = f"{right} of {len(truth)} biased annotators found, {wrong} of {len(watch.flagged)} flags wrong (q = 0.1)"
+    print(f"  {title + ':':15s}  {counts}")
     # With at most seven flags one wrong one is within what q = 0.1 allows on average; missing two would not be.
     return right >= len(truth) - 1 and wrong <= 1
 
@@ -308,13 +321,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             LabelStudioServer(folder / "label-studio", port=label_studio_port) as label_studio,
             evenhand_serving(label_studio, port, folder) as evenhand,
         ):
-            watch, project = let_crowd_answer(label_studio, evenhand, crowd, options.waves, options.pause)
-            is_good = report(crowd, watch)
+            watches = let_crowd_answer(label_studio, evenhand, crowd, options.waves, options.pause)
+            is_good = report(crowd, watches)
             print(f"\n  Evenhand:      {evenhand.url}/ui/")
-            print(
-                f"  Label Studio:  {label_studio.url}/projects/{project}/  ({ADMIN_EMAIL}, {ADMIN_PASSWORD})",
-                flush=True,
-            )
+            print(f"  Label Studio:  {label_studio.url}/projects/  ({ADMIN_EMAIL}, {ADMIN_PASSWORD})")
+            print("                 " + ", ".join(f"{title}: project {w.project}" for title, w in watches.items()))
+            print("                 open a tab of the captions, or the project “Position bias: …”", flush=True)
             if not options.exit:
                 say("Ctrl-C ends both")
                 signal.pause()

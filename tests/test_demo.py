@@ -111,10 +111,9 @@ def test_demo_from_start_to_ctrl_c_finds_the_biased_and_leaves_nothing_running(t
     finally:
         process.terminate()  # it ends what it started, so it must not be killed outright
         process.wait(timeout=60)
-    found = re.search(r"(\d+) of 6 biased annotators found, (\d+) of \d+ flags wrong", text)
-    assert found, text
-    assert int(found.group(1)) >= 5, text
-    assert int(found.group(2)) <= 1, text
+    found = re.findall(r"(captions|unique prompts): +(\d+) of 6 biased annotators found, (\d+) of \d+ flags", text)
+    assert [design for design, _, _ in found] == ["captions", "unique prompts"], text
+    assert all(int(right) >= 5 and int(wrong) <= 1 for _, right, wrong in found), text
 
 
 def wait_for(words: str, log: Path, process: subprocess.Popen[bytes]) -> None:

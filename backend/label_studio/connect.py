@@ -27,9 +27,9 @@ BACKEND_FIX = (
     "as well; USE_DEFAULT_BANNED_SUBNETS=false alone does both), or give this service a public address"
 )
 WHO_SEES_IT = (
-    "Label Studio Community has no roles: every annotator can open the alerts project and the tab "
-    "'Position bias: to review', and see who is on it. Pseudonyms hide names and ids on the cards; the tab is left "
-    "out then, since its filter names annotators."
+    "Label Studio Community has no roles: every annotator can open the alerts project and the tabs "
+    "'NAME: position bias', and see who is on them. Pseudonyms hide names and ids on the cards; tabs are left out "
+    "then, since they name annotators."
 )
 
 

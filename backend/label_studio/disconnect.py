@@ -8,7 +8,7 @@ from backend.label_studio.client import LabelStudioClient
 from backend.label_studio.transport import LabelStudioMissingError
 from backend.label_studio.webhooks import service_url
 from backend.publish.plan import PREFIX as OUR_VERSIONS
-from backend.publish.tab import PREFIX as OUR_TABS
+from backend.publish.tab import is_ours
 from backend.settings import Settings
 from backend.store import Store
 
@@ -69,7 +69,7 @@ def _leave(client: LabelStudioClient, settings: Settings, project: Project, done
             client.delete_ml_backend(int(backend["id"]))
             done.backends += 1
     for view in client.views(number):
-        if str((view.get("data") or {}).get("title") or "").startswith(OUR_TABS):
+        if is_ours(str((view.get("data") or {}).get("title") or "")):
             client.delete_view(number, int(view["id"]))
             done.tabs += 1
     versions = {str(entry.get("model_version") or "") for entry in client.predictions(number)}

@@ -187,21 +187,24 @@ def _choose_controls(config: ProjectConfig, parsed: LabelConfig) -> tuple[Contro
 
 def _default_fields(controls: Sequence[Control], parsed: LabelConfig) -> tuple[str | None, str | None]:
     """The data fields of the two items: what all Pairwise show, else two fields whose names differ in their side."""
-    pairs = {control.to_name: control for control in controls if control.type == "pairwise"}
-    for control in pairs.values():
+    shown: dict[tuple[str | None, ...], Control] = {}
+    for control in controls:
+        if control.type != "pairwise":
+            continue
         if len(control.to_name) != 2:
             raise UnusableValueError(
                 f"control {control.name!r} points at {len(control.to_name)} objects ({', '.join(control.to_name)}); "
                 "a comparison needs two"
             )
-    if len(pairs) > 1:
-        shown = "; ".join(f"{control.name!r} at {', '.join(control.to_name)}" for control in pairs.values())
+        shown.setdefault(tuple(parsed.fields.get(name) for name in control.to_name), control)
+    if len(shown) > 1:
+        said = "; ".join(f"{control.name!r} shows {', '.join(map(str, pair))}" for pair, control in shown.items())
         raise UnusableValueError(
-            f"controls that are read together must point at the same two objects in the same order, but {shown}; "
+            f"controls that are read together must show the same two fields in the same order, but {said}; "
             "name one of them in 'control' and leave 'controls' empty"
         )
-    for left, right in pairs:
-        return parsed.fields.get(left), parsed.fields.get(right)
+    for left, right in shown:
+        return left, right
     return paired_fields(parsed.fields.values()) or (None, None)
 
 

@@ -8,8 +8,10 @@ from backend.publish.review_tasks import heaviest_tasks
 from backend.publish.views import view_data
 
 CHANNEL = "tab"
-PREFIX = "Position bias: "
-TITLE = PREFIX + "to review"
+# Label Studio cuts titles after some fifteen characters, so what tells tabs apart stands first.
+SUFFIX = ": position bias"
+FORMER_PREFIX = "Position bias: "
+TITLE = "To review" + SUFFIX
 DEFAULT_TITLE = "Default"
 MOST_TABS = 20  # beyond, one tab for all
 LIMIT = 50  # each annotator is one more condition in Label Studio's query
@@ -37,6 +39,11 @@ def publish_tab(context: Context) -> None:
         context.forget(CHANNEL, STATE)
 
 
+def is_ours(title: str) -> bool:
+    """Whether a tab of this title is one of ours, or of an earlier version."""
+    return title.endswith(SUFFIX) or title.startswith(FORMER_PREFIX)
+
+
 def _to_review(context: Context) -> list[str]:
     decisions = context.store.decisions.current(context.project.id)
     flagged = [str(flag["annotator_id"]) for flag in context.store.flags.all(context.project.id)]
@@ -55,8 +62,8 @@ def _wanted(context: Context, people: list[str]) -> dict[str, Json]:
     wanted: dict[str, Json] = {}
     for key in people:
         person = known.get(key)
-        title = PREFIX + ((person.name or person.email if person else None) or f"annotator {key}")[:NAME_LENGTH]
-        title = f"{title} ({key})" if title in wanted else title
+        name = ((person.name or person.email if person else None) or f"annotator {key}")[:NAME_LENGTH]
+        title = name + SUFFIX if name + SUFFIX not in wanted else f"{name} ({key}){SUFFIX}"
         tasks = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
         filters = [_filter("id", "equal", "Number", task) for task in tasks]
         if not filters and key.isdecimal():
@@ -76,7 +83,7 @@ def _ours(context: Context) -> tuple[dict[str, list[Json]], bool]:
     ours: dict[str, list[Json]] = {}
     for view in views:
         title = str((view.get("data") or {}).get("title") or "")
-        if title.startswith(PREFIX):
+        if is_ours(title):
             ours.setdefault(title, []).append(view)
     return ours, bool(views)
 

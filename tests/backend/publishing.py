@@ -9,7 +9,7 @@ from backend.label_studio.client import LabelStudioClient
 from backend.label_studio.payloads import ALERT_ANNOTATOR
 from backend.projects.config import ProjectConfig, parse_config
 from backend.publish import PublishReport, publish_project
-from backend.publish.tab import PREFIX
+from backend.publish.tab import is_ours
 from backend.settings import Settings
 from backend.store import Store
 from harness.fake_label_studio import FakeLabelStudio
@@ -84,7 +84,7 @@ class World:
         return {t["data"][ALERT_ANNOTATOR]: t for t in self.server.tasks.values() if t["project"] == number}
 
     def tabs(self) -> list[dict[str, Any]]:
-        return [view for view in self.server.views.values() if view["data"]["title"].startswith(PREFIX)]
+        return [view for view in self.server.views.values() if is_ours(view["data"]["title"])]
 
     def titles(self) -> list[str]:
         """The tabs people see in the comparison project."""

@@ -22,7 +22,7 @@ from backend.label_studio.transport import Transport
 from backend.projects.config import ProjectConfig
 from backend.projects.privacy import Person, erase_person, export_person, find_person
 from backend.publish import publish_project
-from backend.publish.tab import PREFIX
+from backend.publish.tab import SUFFIX
 from backend.runs.run import analyse, data_hash
 from backend.runs.statistics import StatisticsCache
 from backend.runs.worker import Runs
@@ -308,11 +308,11 @@ def test_erasure_withdraws_cards_and_tab_from_label_studio(store: Store) -> None
     server, client, project, leans = published_world(store)
     shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
     assert NAME in shown
-    assert PREFIX + NAME in shown
+    assert NAME + SUFFIX in shown
     report = erase_person(store, client, find_person(store, EMAIL), NOBODY, wait=1.0)
     shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
     assert NAME not in shown
-    assert PREFIX not in shown
+    assert SUFFIX not in shown
     assert len(report.withdrawn) == 2
     pull_project(store, client, store.projects.get(project.id), full=True)
     assert leans not in judged_answers(store, project.id).annotator

@@ -71,7 +71,7 @@ def test_reading_says_whether_controls_are_judged_together_or_apart() -> None:
     [
         ({"controls": ["helpful", "nope"]}, TWO_QUESTIONS, "no control 'nope'; offered: helpful"),
         ({"controls": ["harmless"], "control": "helpful"}, TWO_QUESTIONS, "expected one of controls: harmless"),
-        (BOTH, TWO_QUESTIONS.replace('harmless" toName="a,b', 'harmless" toName="b,a'), "the same two objects"),
+        (BOTH, TWO_QUESTIONS.replace('toName="c,d"', 'toName="d,c"'), "'harmless' shows answer_b, answer_a"),
         ({"controls": ["pw", "stars"]}, MIXED, "control 'stars' needs 'outcomes'"),
         ({"controls": ["best", "stars"], "outcomes": {"4": 1}}, MIXED, "offered answers: left, tie, right, 1, 2, 3"),
     ],
@@ -151,7 +151,7 @@ def test_prediction_is_made_for_the_deciding_control_and_for_none_of_several_tog
 
 
 def test_tasks_to_label_anew_are_swapped_whichever_control_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow_up.secrets, "randbits", lambda bits: 1)
+    monkeypatch.setattr("backend.publish.follow_up.secrets.randbits", lambda bits: 1)
     how = reading({"controls": ["best", "pw"], "item_left": "id1", "item_right": "id2"}, MIXED)
     data = {"answer1": "A", "answer2": "B", "id1": "a", "id2": "b"}
     swapped = follow_up._flipped({"id": 3, "data": data}, how, MIXED)

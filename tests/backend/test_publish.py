@@ -14,7 +14,7 @@ from backend.label_studio.client import LabelStudioClient, project_epoch
 from backend.label_studio.transport import LabelStudioUnreachableError, Transport
 from backend.projects.config import parse_config
 from backend.publish import publish_project
-from backend.publish.tab import MOST_TABS, PREFIX, TITLE
+from backend.publish.tab import FORMER_PREFIX, MOST_TABS, SUFFIX, TITLE
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 from tests.backend.publishing import ALL, NOW, World
@@ -150,7 +150,7 @@ def test_tab_of_each_flagged_annotator_lists_the_heaviest_tasks(world: World) ->
     world.store.projects.set_config(world.project.id, parse_config({"publish": ALL, "review_tasks": 2}))
     world.publish()
     tabs = {tab["data"]["title"]: tab["data"]["filters"] for tab in world.tabs()}
-    assert sorted(tabs) == [PREFIX + "Ann", PREFIX + "bob@example.com"]
+    assert sorted(tabs) == ["Ann" + SUFFIX, "bob@example.com" + SUFFIX]
     # Both answered left; that weighs most where the right item is better, then where they are closest.
     assert {filters["conjunction"] for filters in tabs.values()} == {"or"}
     assert [shown(tab) for tab in world.tabs()] == [[2, 3], [2, 3]]
@@ -172,11 +172,20 @@ def test_tab_follows_the_flags_and_goes_with_the_last_one(world: World) -> None:
     world.run(SCORES, {"3": 0.5})
     written = world.publish().written
     assert (written["tabs_created"], written["tabs_removed"]) == (1, 1)
-    assert world.titles() == ["Default", PREFIX + "bob@example.com"]
+    assert world.titles() == ["Default", "bob@example.com" + SUFFIX]
     world.run(SCORES, {})
     world.publish()
     assert world.tabs() == []
     assert world.titles() == ["Default"]
+
+
+def test_tab_of_an_earlier_version_is_replaced(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    (tab,) = world.tabs()
+    tab["data"]["title"] = FORMER_PREFIX + "Ann"
+    world.publish()
+    assert world.titles() == ["Default", "Ann" + SUFFIX]
 
 
 def test_tab_and_alerts_project_deleted_by_hand_are_made_again(world: World) -> None:
@@ -194,7 +203,7 @@ def test_dismissed_annotator_leaves_the_tabs(world: World) -> None:
     world.publish()
     world.store.decisions.add(world.project.id, "2", "dismiss", author="lead")
     world.publish()
-    assert world.titles() == ["Default", PREFIX + "bob@example.com"]
+    assert world.titles() == ["Default", "bob@example.com" + SUFFIX]
 
 
 def test_alerts_project_is_marked_as_ours_and_never_a_comparison_project(world: World) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 
-from backend.publish.tab import PREFIX
+from backend.publish.tab import SUFFIX, is_ours
 from backend.settings import SECRET_HEADER
 from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT
 from harness.label_studio import LabelStudioServer, Person, pairwise_result
@@ -163,14 +163,14 @@ def test_simulated_crowd_is_flagged_published_and_decided(
 
     def tabs() -> dict[str, Json]:
         views = label_studio.admin.call("GET", f"/api/dm/views/?project={project}")
-        ours = {view["data"]["title"]: view for view in views if view["data"]["title"].startswith(PREFIX)}
+        ours = {view["data"]["title"]: view for view in views if is_ours(view["data"]["title"])}
         return ours if len(ours) == len(flagged) else {}
 
     shown_tabs = wait_for("the tabs", tabs)
     emails = {str(person.id): person.email for person in crowd}
-    assert set(shown_tabs) == {PREFIX + emails[key] for key in flagged}
+    assert set(shown_tabs) == {emails[key] + SUFFIX for key in flagged}
     for key in flagged:
-        path = f"/api/tasks?project={project}&view={shown_tabs[PREFIX + emails[key]]['id']}&page_size=1000"
+        path = f"/api/tasks?project={project}&view={shown_tabs[emails[key] + SUFFIX]['id']}&page_size=1000"
         listed = label_studio.admin.call("GET", path)["tasks"]
         assert 0 < len(listed) <= 30
         assert all(key in {str(person) for person in task["annotators"]} for task in listed)

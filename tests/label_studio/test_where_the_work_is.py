@@ -15,7 +15,7 @@ import requests
 from backend.publish.cards import OWN_ANSWER
 from backend.publish.follow_up import SOURCE, SWAPPED
 from backend.publish.review_tasks import heaviest_tasks
-from backend.publish.tab import PREFIX
+from backend.publish.tab import SUFFIX, is_ours
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for
 from tests.label_studio.looking import (
@@ -70,7 +70,7 @@ def shown_tasks(label_studio: LabelStudioServer, project: int, view: int) -> lis
 
 def our_tabs(label_studio: LabelStudioServer, project: int) -> dict[str, Json]:
     """Our tabs by title."""
-    return {v["data"]["title"]: v for v in views(label_studio, project) if v["data"]["title"].startswith(PREFIX)}
+    return {v["data"]["title"]: v for v in views(label_studio, project) if is_ours(v["data"]["title"])}
 
 
 def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
@@ -83,8 +83,8 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     evenhand.command("connect", str(project), *FIELDS, *options)
     ours = our_project(evenhand, project)
     tabs = wait_for("a tab", lambda: our_tabs(label_studio, project), 90)
-    assert list(tabs) == [PREFIX + leaning.email]
-    listed = shown_tasks(label_studio, project, tabs[PREFIX + leaning.email]["id"])
+    assert list(tabs) == [leaning.email + SUFFIX]
+    listed = shown_tasks(label_studio, project, tabs[leaning.email + SUFFIX]["id"])
     assert len(listed) == 10
     for task in listed:
         (own,) = [a for a in task["annotations"] if a["completed_by"] == leaning.id]
@@ -124,7 +124,7 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     (alerts,) = alerts_projects(label_studio, title)
     tabs = wait_for("the tab", lambda: our_tabs(label_studio, project), 30)
     label_studio.admin.call("DELETE", f"/api/projects/{alerts['id']}/")
-    label_studio.admin.call("DELETE", f"/api/dm/views/{tabs[PREFIX + leaning.email]['id']}/?project={project}")
+    label_studio.admin.call("DELETE", f"/api/dm/views/{tabs[leaning.email + SUFFIX]['id']}/?project={project}")
     evenhand.command("sync", str(project), ok=False)  # the alerts project is gone, and the message says so
     wait_for("the tab again", lambda: our_tabs(label_studio, project), 60)
     wait_for("the card again", lambda: alert_cards(label_studio, title), 60)
