@@ -1,5 +1,6 @@
 """Lets one Label Studio project go: webhook, backend and what we showed there are removed, data kept or erased here."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from secrets import token_hex
 
@@ -38,9 +39,13 @@ def disconnect_project(
 ) -> Disconnection:
     """Remove what we put into Label Studio and let the project go; without a client only here."""
     done = Disconnection()
-    # A worker that publishes meanwhile would put back what is removed here.
-    with store.leases.without_chores(project.id, f"disconnect:{token_hex(4)}"):
+    owner = f"disconnect:{token_hex(4)}"
+    with ExitStack() as held:
+        # A worker that publishes meanwhile would put back what is removed here, and one that reads cards would fail.
+        held.enter_context(store.leases.without_chores(project.id, owner))
         alerts = [entry for entry in store.projects.all(kinds=ALERTS) if entry.alerts_for == project.id]
+        for entry in alerts:
+            held.enter_context(store.leases.without_chores(entry.id, owner))
         if client is not None:
             _leave(client, settings, project, done)
             for entry in alerts if with_alerts else ():

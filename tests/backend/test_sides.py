@@ -134,6 +134,26 @@ def test_disconnect_waits_for_a_worker_that_publishes_and_nothing_comes_back(wor
     assert not world.store.projects.is_served(world.project.id)
 
 
+def test_disconnect_waits_for_a_worker_that_reads_the_cards(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    cards = world.alerts()
+    lease = world.store.leases.acquire(chore_lease("pull", cards.id), "worker", 30)
+    assert lease is not None
+    was_there: list[bool] = []
+
+    def read() -> None:
+        time.sleep(0.3)
+        was_there.append(cards.ls_project_id in world.server.projects)
+        world.store.leases.release(lease)
+
+    with ThreadPoolExecutor(1) as worker:
+        worker.submit(read)
+        done = disconnect_project(world.store, world.client, SETTINGS, world.project, with_alerts=True, erase=True)
+    assert was_there == [True]
+    assert done.alerts_projects == 1
+
+
 def test_disconnect_gives_up_on_a_worker_that_does_not_end(world: World) -> None:
     world.store.leases.acquire(chore_lease("pull", world.project.id), "worker", 30)
     with (
