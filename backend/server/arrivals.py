@@ -26,12 +26,13 @@ class State(Enum):
 
 
 class Arrival:
-    """The bytes of one request that have come in so far."""
+    """The bytes of one request that have come in so far; it `is_cut` where more will come than anybody reads."""
 
     def __init__(self, longest_body: int) -> None:
         self.received = bytearray()
         self.begun_at = self.heard_at = time.monotonic()
         self._longest_body = longest_body
+        self.is_cut = False
         self._needed: int | None = None
         self._is_chunked = False
 
@@ -55,9 +56,11 @@ class Arrival:
         if self._needed is None and not self._is_chunked:
             self._read_headers(connection)
         if self._is_chunked:
-            return self.received.endswith(LAST_CHUNK) or len(self.received) > self._longest_body
+            self.is_cut = len(self.received) > self._longest_body
+            return self.is_cut or self.received.endswith(LAST_CHUNK)
         if self._needed is None:
-            return len(self.received) > LONGEST_BEGINNING
+            self.is_cut = len(self.received) > LONGEST_BEGINNING
+            return self.is_cut
         return len(self.received) >= self._needed
 
     def _read_headers(self, connection: socket.socket) -> None:
@@ -69,7 +72,8 @@ class Arrival:
         length = _LENGTH.search(headers)
         body = int(length.group(1)) if length else 0
         self._is_chunked = bool(_CHUNKED.search(headers))
-        self._needed = end + len(HEADERS_END) + (body if body <= self._longest_body else 0)
+        self.is_cut = body > self._longest_body
+        self._needed = end + len(HEADERS_END) + (0 if self.is_cut else body)
         if (body or self._is_chunked) and _EXPECTS.search(headers):
             with contextlib.suppress(OSError):
                 connection.send(CONTINUE, socket.MSG_DONTWAIT)

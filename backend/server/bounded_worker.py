@@ -21,15 +21,16 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from backend.server.arrivals import Arrival, State
+from backend.server.arrivals import PIECE, Arrival, State
 from backend.server.slow_clients import REQUEST_SECONDS, SILENCE_SECONDS, hurried
 from backend.web.context import KEY
 from backend.web.refusals import Refusals
 
 EVENT = b"POST /webhook"
 PROBES = (b"GET /health ",)
-#: Threads kept for events, beside one for health checks and THREADS for everything else.
-EVENT_THREADS = 8
+#: Threads kept for events, beside one for health checks and THREADS for everything else. They wait for a common write
+#: most of the time, so their number is how many events share one.
+EVENT_THREADS = 32
 RETRY_AFTER_SECONDS = 1
 MESSAGE = "too many events are under way; this one was not taken: send it again, or let the next pull bring it"
 BODY = json.dumps({"ok": False, "error": {"code": "overloaded", "message": MESSAGE}}).encode()
@@ -42,6 +43,11 @@ MOST_AT_ONCE = 100
 #: Requests that may be arriving, and their bytes; beyond either the one that began first is dropped.
 MOST_ARRIVING = 800
 MOST_BYTES = 64_000_000
+#: Connections kept for a next request; beyond that the one that has waited longest is closed.
+MOST_IDLE = 400
+#: Connections that end while their client still sends what nobody reads, and the seconds they have.
+MOST_ENDING = 100
+ENDING_SECONDS = 2.0
 #: The thread that accepts and refuses must not wait five milliseconds for each of its turns.
 SWITCH_SECONDS = 0.0002
 
@@ -58,6 +64,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         self._longest_body = 0
         self._refusals = Refusals()
         self._arriving: OrderedDict[Any, Arrival] = OrderedDict()
+        self._ending: OrderedDict[Any, float] = OrderedDict()
         self._events = ThreadPoolExecutor(EVENT_THREADS, thread_name_prefix="events")
         self._probes = ThreadPoolExecutor(1, thread_name_prefix="probes")
 
@@ -90,7 +97,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         """Read what is there; a whole request is handed on, the rest waits for the poller."""
         state = arrival.read(conn.sock)
         if state is State.WHOLE:
-            self._hand_on(conn, bytes(arrival.received))
+            self._take(conn, arrival)
         elif state is State.GONE:
             self._drop(conn)
         else:
@@ -109,9 +116,14 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         self.poller.unregister(conn.sock)
         del self._arriving[conn]
         if state is State.WHOLE:
-            self._hand_on(conn, bytes(arrival.received))
+            self._take(conn, arrival)
         else:
             self._drop(conn)
+
+    def _take(self, conn: Any, arrival: Arrival) -> None:
+        """Hand a request on, and remember if its client goes on sending."""
+        conn.is_cut = arrival.is_cut
+        self._hand_on(conn, bytes(arrival.received))
 
     def _hand_on(self, conn: Any, received: bytes) -> None:
         """Give a whole request to a thread, or refuse it."""
@@ -119,7 +131,7 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         if is_event and self._under_way >= self._limit:
             self._refusals.add()
             refuse(conn.sock)
-            self._drop(conn)
+            self._end(conn)
             return
         with self._lock:
             self._under_way += is_event
@@ -139,6 +151,52 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         """Let the main thread go on with a connection."""
         self.method_queue.defer(self.finish_request, conn, done)
 
+    def finish_request(self, conn: Any, fs: "Future[Any]") -> None:
+        """Keep a connection for its next request, or end it; gunicorn would wait for the client to close it."""
+        if fs.cancelled() or fs.exception() is not None or (fs.result() and self.alive):
+            super().finish_request(conn, fs)
+            self._close_idle()
+        else:
+            self._end(conn)
+
+    def _close_idle(self) -> None:
+        """Keep connections that wait for nothing within a bound, or strangers could take all there are."""
+        while len(self.keepalived_conns) > MOST_IDLE:
+            conn = self.keepalived_conns.popleft()
+            with contextlib.suppress(OSError, KeyError, ValueError):
+                self.poller.unregister(conn.sock)
+            self._drop(conn)
+
+    def _end(self, conn: Any) -> None:
+        """Close after the answer; where the client still sends, read on for a moment, or it would lose the answer."""
+        with contextlib.suppress(OSError):
+            conn.sock.shutdown(socket.SHUT_WR)
+        if not getattr(conn, "is_cut", False):
+            self._drop(conn)
+            return
+        conn.sock.setblocking(False)
+        self._ending[conn] = time.monotonic() + ENDING_SECONDS
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_rest, conn))
+        while len(self._ending) > MOST_ENDING:
+            self._let_go(next(iter(self._ending)))
+
+    def _on_rest(self, conn: Any, _connection: Any) -> None:
+        """Throw away what still comes in; the end of it, or an error, ends the connection."""
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            try:
+                if conn.sock.recv(PIECE, socket.MSG_DONTWAIT):
+                    return
+            except ConnectionError:
+                pass
+            self._let_go(conn)
+
+    def _let_go(self, conn: Any) -> None:
+        """Close a connection that had its time to end."""
+        del self._ending[conn]
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            self.poller.unregister(conn.sock)
+        self._drop(conn)
+
     def _serve(self, conn: Any, is_event: bool) -> Any:
         """Answer in a thread."""
         try:
@@ -154,6 +212,9 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         for conn, arrival in list(self._arriving.items()):
             if now - arrival.heard_at > SILENCE_SECONDS or now - arrival.begun_at > REQUEST_SECONDS or not self.alive:
                 self._forget(conn)
+        for conn, until in list(self._ending.items()):
+            if now > until or not self.alive:
+                self._let_go(conn)
 
     def _drop_oldest(self) -> None:
         """Keep the number and the bytes of what arrives within bounds."""
@@ -176,10 +237,9 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
 
 
 def refuse(connection: socket.socket) -> None:
-    """Answer without waiting; the request was read whole, so that closing does not take the answer back."""
+    """Answer without waiting."""
     with contextlib.suppress(OSError):
         connection.send(REFUSAL, socket.MSG_DONTWAIT)
-        connection.shutdown(socket.SHUT_WR)
 
 
 def wait_for_requests(server: Any) -> None:

@@ -14,6 +14,8 @@ worker_class = "backend.server.bounded_worker.BoundedWorker"
 when_ready = wait_for_requests
 # Connections the kernel keeps for us; refusing is quick, and one that finds the queue full comes back a second later.
 backlog = 2048
+# More than the bounds of our own on connections that arrive, wait or end: accepting never stops because of those.
+worker_connections = 2000
 timeout = 60
 graceful_timeout = 5
 keepalive = 5

@@ -203,6 +203,54 @@ def dripping_clients(service: Service, scale: Scale) -> Outcome:
     return Outcome(scale.clients, p99 < 0.5 * SLACK, f"others p99 {p99 * 1000:.0f} ms")
 
 
+def lingering_clients(service: Service, scale: Scale) -> Outcome:
+    """Clients that have their answer, were told the connection ends, and never close it: nobody waits for them."""
+    times = []
+    with contextlib.ExitStack() as stack:
+        for number in range(scale.clients):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=60))
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            client.recv(100)
+            status, seconds = send_event(service, 800_000 + number)
+            times.append(seconds if status == 200 else float("inf"))
+    worst = max(times)
+    return Outcome(scale.clients, worst < 0.5 * SLACK, f"others after at most {worst * 1000:.0f} ms")
+
+
+def idle_connections(service: Service, scale: Scale) -> Outcome:
+    """More connections than the server has room for, some between two requests, some within one: others get in."""
+    count, ask = 6 * scale.clients + 1_000, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for number in range(count):
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=10))
+            with contextlib.suppress(OSError):
+                idle.sendall(ask if number % 3 == 0 else ask[:-4])
+                if number % 3 == 0:
+                    idle.recv(1000)
+        status, seconds = send_event(service, 900_000)
+    return Outcome(count, status == 200 and seconds < 1.0 * SLACK, f"an event {seconds * 1000:.0f} ms")
+
+
+def unread_bodies(service: Service, scale: Scale) -> Outcome:
+    """Bodies far beyond the limit: the client reads its 413 although it still sends, and others are answered."""
+    head = (
+        b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 900000000\r\n"
+    )
+    head += f"Authorization: {basic()['Authorization']}\r\n\r\n".encode()
+    statuses, times, count = Counter[str](), [], min(scale.clients, 100)
+    for number in range(count):
+        with socket.create_connection(("127.0.0.1", service.port), timeout=60) as client:
+            with contextlib.suppress(OSError):
+                client.sendall(head)
+                for _ in range(20):
+                    client.sendall(b"x" * 50_000)
+            with contextlib.suppress(OSError):
+                statuses[client.recv(100)[9:12].decode()] += 1
+        times.append(send_event(service, 850_000 + number)[1])
+    held = statuses == {"413": count} and max(times) < 0.5 * SLACK
+    return Outcome(count, held, f"answers {dict(statuses)}, others after at most {max(times) * 1000:.0f} ms")
+
+
 def large_predictions(service: Service, _scale: Scale) -> Outcome:
     """Nine megabytes of empty tasks: refused soon, without the memory."""
     before, worst = memory(service), 0.0
@@ -335,6 +383,9 @@ ATTACKS: dict[str, Callable[[Service, Scale], Outcome]] = {
     "label-studio-reads": label_studio_reads,
     "large-predictions": large_predictions,
     "dripping-clients": dripping_clients,
+    "lingering-clients": lingering_clients,
+    "idle-connections": idle_connections,
+    "unread-bodies": unread_bodies,
     "torn-requests": torn_requests,
 }
 

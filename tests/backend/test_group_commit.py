@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
+
+import pytest
 
 from backend.ingest.group_commit import GroupCommit
 
@@ -67,3 +70,70 @@ def test_combiner_one_bad_item_fails_alone() -> None:
 def test_combiner_large_queue_is_split() -> None:
     combiner: GroupCommit[int, int] = GroupCommit(lambda items: [len(items)] * len(items), largest=2)
     assert [combiner.submit(item) for item in range(3)] == [1, 1, 1]
+
+
+def test_leader_goes_on_after_its_own_group_and_the_next_one_leads() -> None:
+    leaders: list[str] = []
+
+    def apply(items: Sequence[int]) -> list[int]:
+        leaders.append(threading.current_thread().name)
+        while len(combiner._waiting) < 1 and len(leaders) == 1:
+            pass
+        return list(items)
+
+    combiner: GroupCommit[int, int] = GroupCommit(apply)
+    threads = [threading.Thread(target=combiner.submit, args=(number,), name=str(number)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(leaders) == ["0", "1"]
+    assert combiner.submit(7) == 7
+
+
+def test_fatal_error_fails_all_who_wait_and_then_passes() -> None:
+    gate, calls = threading.Event(), []
+
+    def apply(items: Sequence[int]) -> list[int]:
+        calls.append(items)
+        if len(calls) == 1:
+            gate.wait(10)
+            raise OSError("the disk is gone")
+        return list(items)
+
+    combiner: GroupCommit[int, int] = GroupCommit(apply, fatal=(OSError,), pause=0.05)
+    seen: list[str] = []
+
+    def submit(item: int) -> None:
+        try:
+            combiner.submit(item)
+        except OSError as error:
+            seen.append(str(error))
+
+    threads = [threading.Thread(target=submit, args=(item,)) for item in range(3)]
+    threads[0].start()
+    while not calls:
+        pass
+    for thread in threads[1:]:
+        thread.start()
+    while len(combiner._waiting) < 2:
+        pass
+    gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert seen == ["the disk is gone"] * 3
+    assert len(calls) == 1
+    with pytest.raises(OSError, match="disk"):
+        combiner.submit(4)
+    time.sleep(0.06)
+    assert combiner.submit(5) == 5
+
+
+def test_end_of_the_process_leaves_nobody_waiting() -> None:
+    def apply(items: Sequence[int]) -> list[int]:
+        raise KeyboardInterrupt
+
+    combiner: GroupCommit[int, int] = GroupCommit(apply)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            combiner.submit(1)
