@@ -39,6 +39,7 @@ DATA_KEYS = (
 # What could tell who an annotator is, besides the id.
 TELLING_KEYS = frozenset({"name", "first_seen", "last_seen"})
 MOST_CHANGES = 10_000
+PLAIN = frozenset({type(None), bool, int, str})
 
 
 def report_of_data(
@@ -80,12 +81,13 @@ def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[s
         {**row, "name": people[row["annotator"]].name if row["annotator"] in people else None}
         for row in store.findings.all(run.id)
     ]
+    ranking = store.rankings.all(run.id)
     summary, audit = run.summary or {}, run.audit or {}
     kind, sentence = guarantee_parts(run.guarantee)
     return _document(
         title=title,
         made_at=run.finished_at,
-        heaviest_answers=heaviest_of_run(store, run, annotators),
+        heaviest_answers=heaviest_of_run(store, run, annotators, ranking),
         data=_run_data(store, run),
         parameters=plain(summary.get("parameters") or run.config or {}),
         audit={
@@ -99,7 +101,7 @@ def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[s
         guarantee={"kind": kind, "sentence": sentence, "smallest_list": summary.get("smallest_list")},
         method=_only(summary, METHOD_KEYS),
         annotators=annotators,
-        ranking=[{**row, "label": labels.get(row["item"])} for row in store.rankings.all(run.id)],
+        ranking=[{**row, "label": labels.get(row["item"])} for row in ranking],
         order_changes=store.rankings.order_changes(run.id, limit=MOST_CHANGES),
         versions=plain(run.versions or {}),
     )
@@ -145,8 +147,9 @@ def _document(
 
 
 def _only(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """A row's values under these keys, None where it has none."""
-    return {key: plain(row.get(key)) for key in keys}
+    """A row's values under these keys, None where it has none; most are plain already."""
+    values = ((key, row.get(key)) for key in keys)
+    return {key: value if type(value) in PLAIN else plain(value) for key, value in values}
 
 
 def _rows(table: "pd.DataFrame") -> list[dict[str, Any]]:

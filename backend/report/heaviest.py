@@ -15,14 +15,15 @@ EACH = 5
 HEAVY_KEYS = ("annotator", "task", "left", "right", "outcome", "expected", "weight", "times")
 
 
-def heaviest_of_run(store: Store, run: Run, annotators: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of each flagged annotator of a stored run, from the answers the run saw."""
+def heaviest_of_run(
+    store: Store, run: Run, annotators: Sequence[Mapping[str, Any]], ranking: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Of each flagged annotator of a stored run, from the answers the run saw and the ranking it made."""
+    scores = {row["item"]: row["score"] for row in ranking if row["score"] is not None}
     found: list[dict[str, Any]] = []
     for row in _flagged(annotators):
         own = store.comparisons.of_annotator(run.project_id, row["annotator"])
         seen = [answer for answer in own if answer["seq"] <= (run.seq or 0)]
-        items = {answer[side] for answer in seen for side in ("left_item", "right_item") if answer[side]}
-        scores = store.rankings.scores(run.id, items)
         found += _told(row, seen, scores, run.consensus)
     return found
 

@@ -25,4 +25,6 @@ def store_rows(connection: Connection, table: Table, run_id: int, rows: Sequence
 def all_rows(connection: Connection, table: Table, run_id: int, *order: str) -> list[dict[str, Any]]:
     """All rows of a run's table."""
     query = select(table).where(table.c.run_id == run_id).order_by(*(table.c[name] for name in order))
-    return [dict(row) for row in connection.execute(query).mappings()]
+    found = connection.execute(query)
+    names = tuple(found.keys())
+    return [dict(zip(names, row, strict=True)) for row in found]

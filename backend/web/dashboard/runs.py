@@ -58,13 +58,15 @@ def compare(project_id: int) -> str:
     store = get_store()
     found = store.projects.get(project_id)
     older, newer = sorted((_finished(project_id, "a"), _finished(project_id, "b")), key=lambda run: run.id)
-    names = {key: person.name or key for key, person in store.annotators.get(project_id).items()}
+    comparison = compare_runs(store, older, newer)
+    people = {entry.annotator for entry in (*comparison.appeared, *comparison.vanished)} | set(comparison.stayed)
+    names = {key: person.name or key for key, person in store.annotators.get(project_id, people).items()}
     return render_template(
         "compare.html",
         **project_page(found, store.runs.latest(project_id), "runs"),
         older=older,
         newer=newer,
-        comparison=compare_runs(store, older, newer),
+        comparison=comparison,
         names=names,
     )
 
