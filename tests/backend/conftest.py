@@ -11,16 +11,20 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from jinja2.bccache import Bucket, BytecodeCache
 
 from backend.app import create_app
 from backend.domain import Project, ProjectRef
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.store.engine import migrate, open_engine
+from backend.web import passwords
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
 from tests.backend.closed_service import CLOSED
 
+SLOW, QUICK = "scrypt:32768:8:1", "scrypt:1024:8:1"
+SLOW_HASH = passwords.generate_password_hash
 PAYLOADS = Path(__file__).resolve().parent.parent / "data" / "payloads"
 
 
@@ -32,6 +36,34 @@ class FakeClock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class CompiledTemplates(BytecodeCache):
+    """What templates were compiled to, kept for all the services that tests make."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._code:
+            bucket.bytecode_from_string(self._code[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._code[bucket.key] = bucket.bytecode_to_string()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_templates() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Flask.jinja_options, "bytecode_cache", CompiledTemplates())
+        yield
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of passwords that cost nothing; what they cost people is tested by `test_password_hash_is_slow`."""
+    monkeypatch.setattr(passwords, "generate_password_hash", lambda password, method: SLOW_HASH(password, QUICK))
+    monkeypatch.setattr(passwords, "_DUMMY_HASH", passwords._DUMMY_HASH.replace(SLOW, QUICK))
 
 
 @pytest.fixture

@@ -14,14 +14,13 @@ from harness.filled import LEANS, fill
 from tests.backend.closed_service import basic, every_route
 
 PASSWORD = "a long password"
-HASH = hash_password(PASSWORD)
 
 
 @pytest.fixture
 def app(sqlite_store: Store) -> Flask:
     fill(sqlite_store)
     for role in ROLES:
-        sqlite_store.users.put(role, HASH, role)
+        sqlite_store.users.put(role, hash_password(PASSWORD), role)
     return create_app(Settings(basic_auth_user="lead", basic_auth_pass="right-horse"), sqlite_store)
 
 
@@ -63,16 +62,16 @@ def test_label_studio_s_credential_reads_no_results(app: Flask) -> None:
 
 
 def test_account_without_a_role_reads_and_keeps_its_role_with_a_new_password(sqlite_store: Store) -> None:
-    sqlite_store.users.put("ana", HASH)
-    sqlite_store.users.put("ben", HASH, "owner")
-    sqlite_store.users.put("ben", HASH)
+    sqlite_store.users.put("ana", hash_password(PASSWORD))
+    sqlite_store.users.put("ben", hash_password(PASSWORD), "owner")
+    sqlite_store.users.put("ben", hash_password(PASSWORD))
     assert {account.name: account.role for account in sqlite_store.users.all()} == {"ana": "reader", "ben": "owner"}
 
 
 def test_decision_about_oneself_or_off_the_list_is_refused_on_the_api(app: Flask, sqlite_store: Store) -> None:
     client, path = app.test_client(), "/api/v1/projects/1/decisions"
     body = {"annotator": LEANS, "decision": "dismiss"}
-    sqlite_store.users.put(LEANS, HASH, "reviewer")
+    sqlite_store.users.put(LEANS, hash_password(PASSWORD), "reviewer")
     refused = client.post(path, json=body, headers=basic(LEANS, PASSWORD))
     assert (refused.status_code, "own answers" in refused.get_json()["error"]["message"]) == (403, True)
     config = {"reviewers": ["reviewer"]}

@@ -36,6 +36,8 @@ VARIABLES = {
     "BASIC_AUTH_ROLE": "owner",
     "LOG_LEVEL": "DEBUG",
     "THREADS": str(THREADS),
+    # Bounded by its threads the service refuses the events that would queue up behind those that hang.
+    "EVENHAND_MAX_WAITING": str(THREADS),
     "EVENHAND_MAX_BODY_MB": "0.1",
     "LABEL_STUDIO_URL": "http://127.0.0.1:9",
     "EVENHAND_ALERT_WEBHOOK_URL": "http://127.0.0.1:9/hook",
@@ -63,9 +65,9 @@ def authorization(password: str) -> str:
     return "Basic " + base64.b64encode(f"lead:{password}".encode()).decode()
 
 
-def test_clients_that_send_half_a_request_do_not_keep_others_waiting(tmp_path: Path) -> None:
-    # Bounded by its threads the service refuses the events that would queue up behind those that hang.
-    with running(tmp_path, **VARIABLES, EVENHAND_MAX_WAITING=str(THREADS)) as (_, url), contextlib.ExitStack() as stack:
+def test_clients_that_send_half_a_request_do_not_keep_others_waiting(live: tuple[str, Path]) -> None:
+    url, _ = live
+    with contextlib.ExitStack() as stack:
         host, port = urlsplit(url).hostname, urlsplit(url).port
         for number in range(3 * THREADS):
             slow = stack.enter_context(socket.create_connection((host, port), timeout=5))

@@ -29,11 +29,12 @@ from backend.runs.worker import Runs
 from backend.settings import Settings
 from backend.store import Store, open_store, people
 from backend.store.engine import open_engine
+from backend.web import passwords
 from backend.web.passwords import ADDRESS_GUESSES, MOST_ADDRESSES, PasswordDesk, hash_password
 from harness.filled import answer, fill
 from harness.label_configs import PAIRWISE
 from tests.backend.closed_service import CLOSED, SECRET, STRANGER, basic
-from tests.backend.conftest import FakeClock
+from tests.backend.conftest import SLOW, FakeClock
 from tests.backend.test_worker import crowd_rows
 
 # -- metrics
@@ -54,6 +55,12 @@ def test_metrics_under_made_up_methods_paths_and_hosts_keep_their_number_of_seri
 
 
 # -- passwords
+
+
+def test_password_hash_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert hash_password("a long password").startswith(f"{SLOW}$")
+    assert passwords._DUMMY_HASH.startswith(f"{SLOW}$"), "an unknown name is answered sooner than a known one"
 
 
 def test_guesses_of_one_address_are_used_up_and_come_back() -> None:

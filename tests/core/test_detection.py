@@ -1,5 +1,6 @@
 """The pipeline: options, bad input, guarantees, and what relabelling and swapping sides must not change."""
 
+import functools
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -14,7 +15,7 @@ from fdr_core.detection import Detection
 from fdr_core.findings import FINDINGS
 from fdr_core.options import OPTIONS
 from fdr_core.simulate import Simulated
-from tests.core.cases import comparisons_of
+from tests.core.cases import comparisons_of, crowd
 
 PATHS = ("lbi", "iss", "lasso", "marginal")
 COLUMNS = [
@@ -133,10 +134,20 @@ def swapped(comparisons: Comparisons) -> Comparisons:
     return Comparisons.from_frame(frame.assign(left=frame["right"], right=frame["left"], outcome=-frame["outcome"]))
 
 
+def graded_team() -> Comparisons:
+    a = crowd(np.random.default_rng(1), n_annotators=40, n_items=12, n_answers=2000, n_biased=8, graded=True)
+    return Comparisons.from_arrays(a.annotator, a.left, a.right, a.outcome, coin=a.coin)
+
+
+def first_tasks(comparisons: Comparisons, n_tasks: int) -> Comparisons:
+    return comparisons.take(np.flatnonzero(comparisons.coin < n_tasks))
+
+
 CROWDS = {
     "own coins": lambda: simulate.small_team(30, 5, 60, rng=np.random.default_rng(1)).comparisons,
-    "graded": lambda: simulate.large_crowd("H5", rng=np.random.default_rng(1)).comparisons,
-    "shared coins": lambda: simulate.unique_pairs(rng=np.random.default_rng(1)).comparisons,
+    "graded": graded_team,
+    "shared coins": lambda: first_tasks(simulate.unique_pairs(rng=np.random.default_rng(1)).comparisons, 150),
+    "large": lambda: simulate.large_crowd("H5", rng=np.random.default_rng(1)).comparisons,
 }
 METHODS = [
     ("flip", "own coins"),
@@ -144,20 +155,24 @@ METHODS = [
     ("flip", "graded"),
     ("paper", "graded"),
     ("flip", "shared coins"),
+    pytest.param("flip", "large", marks=pytest.mark.slow),
+    pytest.param("paper", "large", marks=pytest.mark.slow),
 ]
+OPTIONS_OF_RACES: dict[str, Any] = {"draws": 3, "cut": "knockoff", "q": 0.2}
 
 
-def detected_before_and_after(
-    change: Callable[[Comparisons], Comparisons], comparisons: Comparisons, method: str, path: str
-) -> tuple[Detection, Detection]:
-    options: dict[str, Any] = {"method": method, "path": path, "draws": 3, "cut": "knockoff", "q": 0.2}
-    return detect(comparisons, **options), detect(change(comparisons), **options)
+@functools.cache
+def raced(kind: str, method: str, path: str) -> Detection:
+    found = detect(CROWDS[kind](), method=method, path=path, **OPTIONS_OF_RACES)
+    assert found.flagged
+    return found
 
 
 @pytest.mark.parametrize(("method", "kind"), METHODS)
 @pytest.mark.parametrize("path", ["lbi", "iss", "marginal"])
 def test_detect_after_relabelling_changes_nothing_but_names(method: str, kind: str, path: str) -> None:
-    before, after = detected_before_and_after(renamed, CROWDS[kind](), method, path)
+    before = raced(kind, method, path)
+    after = detect(renamed(CROWDS[kind]()), method=method, path=path, **OPTIONS_OF_RACES)
     assert after.flagged == [f"person {label}" for label in before.flagged]
     assert after.annotators["annotator"].tolist() == [f"person {label}" for label in before.annotators["annotator"]]
     pd.testing.assert_frame_equal(before.annotators.iloc[:, 1:], after.annotators.iloc[:, 1:])
@@ -168,7 +183,8 @@ def test_detect_after_relabelling_changes_nothing_but_names(method: str, kind: s
 @pytest.mark.parametrize("path", ["lbi", "iss", "marginal"])
 def test_detect_after_swapping_left_and_right_changes_nothing_but_signs(method: str, kind: str, path: str) -> None:
     comparisons = CROWDS[kind]()
-    before, after = detected_before_and_after(swapped, comparisons, method, path)
+    before = raced(kind, method, path)
+    after = detect(swapped(comparisons), method=method, path=path, **OPTIONS_OF_RACES)
     assert set(after.flagged) == set(before.flagged)
     one, two = (
         result.annotators.set_index("annotator").loc[list(comparisons.annotators)] for result in (before, after)

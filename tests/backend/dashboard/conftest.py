@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from flask.testing import FlaskClient
 from backend.app import create_app
 from backend.domain import Project
 from backend.settings import Settings
-from backend.store import Store, open_store
+from backend.store import Store
 from harness import world
+from harness.databases import new_store
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,5 @@ def client(app: Flask) -> FlaskClient:
 def fresh(tmp_path: Path) -> Iterator[tuple[FlaskClient, Store, Settings]]:
     """An empty service."""
     settings = Settings(model_dir=tmp_path, database_url=f"sqlite:///{tmp_path / 'fresh.db'}", log_level="ERROR")
-    store = open_store(settings)
-    yield create_app(settings, store).test_client(), store, settings
-    store.close()
+    with closing(new_store(tmp_path / "fresh.db")) as store:
+        yield create_app(settings, store).test_client(), store, settings
