@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from backend.domain import Project, ProjectRef
-from backend.ingest.events import build_batch, handle_event
-from backend.label_studio.payloads import read_event
+from backend.ingest.events import build_batch, handle_event, handle_setup
+from backend.label_studio.payloads import read_event, read_setup
 from backend.settings import Settings
 from backend.store import Store
 from harness.label_configs import PAIRWISE
@@ -73,3 +73,11 @@ def test_title_that_rides_along_with_an_event_is_taken_over_if_it_is_newer(
     for fields in (first, then):
         handle_event(sqlite_store, SETTINGS, read_event(describing(**fields)))
     assert sqlite_store.projects.get(known.id).title == title
+
+
+def test_setup_without_an_epoch_means_the_newest_project_of_that_id(sqlite_store: Store) -> None:
+    pulled(sqlite_store, 1)
+    for number in (1, 2):
+        handle_setup(sqlite_store, SETTINGS, read_setup({"project": str(number), "schema": PAIRWISE}))
+    found = {(project.ls_project_id, project.epoch) for project in sqlite_store.projects.all()}
+    assert found == {(1, 7), (2, 0)}

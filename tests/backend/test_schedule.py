@@ -91,6 +91,8 @@ def test_run_with_both_schedules_switched_off_is_never_due() -> None:
         ({}, False),
         ({"last_pull_at": None}, True),
         ({"full_pull_needed": True}, True),
+        ({"full_pull_needed": True, "kind": "alerts", "last_pull_at": NOW - 4.9}, False),
+        ({"full_pull_needed": True, "kind": "alerts", "last_pull_at": NOW - 5.0}, True),
         ({"last_pull_at": NOW - 899}, False),
         ({"last_pull_at": NOW - 900}, True),
         ({"kind": "demo", "last_pull_at": None}, False),

@@ -405,6 +405,19 @@ def test_group_test_agrees_with_all_signs_enumerated() -> None:
         assert sides._test("batch", x, group, coin).p_value == pytest.approx(brute_force_spread(x, group), abs=0.08)
 
 
+def test_group_test_that_could_only_come_out_one_way_tells_nothing() -> None:
+    one_coin_each = sides._test("batch", np.array([1.0, -2.0, 3.0]), np.arange(3), np.arange(3))
+    assert one_coin_each.p_value == 1.0
+    without_coins = sides._test("batch", np.zeros(3), np.arange(3), np.arange(3))
+    assert (without_coins.p_value, without_coins.lean) == (1.0, 0.0)
+
+
+def test_skips_before_anybody_answered_depend_on_nothing() -> None:
+    none, no_number = np.zeros(0, dtype=int), np.zeros(0)
+    nothing = Answers(none, none, none, no_number, none, no_number)
+    assert sides.skips_z(nothing, (np.array([0]), np.array([1]), np.array([3.0])), 2, 1) == 0.0
+
+
 def test_group_test_of_coins_that_everybody_met_is_that_of_one_group() -> None:
     x = np.random.default_rng(10).normal(size=200)
     one = sides._test("annotator", x, np.zeros(200, int), np.arange(200))

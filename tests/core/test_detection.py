@@ -143,7 +143,7 @@ def first_tasks(comparisons: Comparisons, n_tasks: int) -> Comparisons:
     return comparisons.take(np.flatnonzero(comparisons.coin < n_tasks))
 
 
-CROWDS = {
+CROWDS: dict[str, Callable[[], Comparisons]] = {
     "own coins": lambda: simulate.small_team(30, 5, 60, rng=np.random.default_rng(1)).comparisons,
     "graded": graded_team,
     "shared coins": lambda: first_tasks(simulate.unique_pairs(rng=np.random.default_rng(1)).comparisons, 150),

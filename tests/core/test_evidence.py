@@ -124,6 +124,25 @@ def test_bias_estimates_of_a_few_or_equal_answers_are_inside_the_range() -> None
     all_left = evidence.bias_estimates(one_annotator(np.ones(50)), np.zeros(2), np.ones(1), 1)
     assert all_left.estimate[0] == all_left.high[0] == 1.0
     assert 0.9 < all_left.low[0] < 1.0
+    half_told = evidence.bias_estimates(one_annotator(np.ones(50)), np.zeros(2), np.array([0.5]), 1)
+    assert (half_told.estimate[0], half_told.high[0]) == (1.0, 1.0)
+
+
+def test_bias_estimate_and_interval_where_items_leave_four_fifths_of_the_information_worked_by_hand() -> None:
+    found = evidence.bias_estimates(one_annotator([1.0] * 22 + [-1.0] * 18), np.zeros(2), np.array([0.8]), 1)
+    estimate = 4 / 32
+    spread = (22 * (1 - estimate) ** 2 + 18 * (1 + estimate) ** 2) * 40 / 39
+    reach = 2.0226909 * np.sqrt(spread + 1) / 32  # Student's t with 39 degrees of freedom
+    assert found.estimate[0] == pytest.approx(estimate)
+    assert (found.low[0], found.high[0]) == pytest.approx((estimate - reach, estimate + reach), rel=1e-6)
+
+
+def test_interval_in_line_with_a_significant_test_excludes_zero_and_stays_in_the_range() -> None:
+    wide = evidence.Bias(np.array([0.3, 0.9, 0.3]), np.array([-0.1, -0.1, -0.1]), np.array([0.7, 1.0, 0.7]))
+    found = wide.in_line_with(np.arange(3), np.array([0.01, 0.04, 0.2]))
+    narrow, barely = 0.999 * 0.3 * 1.959964 / 2.575829, 0.999 * 0.9 * 1.959964 / 2.053749
+    assert found.low == pytest.approx([0.3 - narrow, 0.9 - barely, -0.1], rel=1e-5)
+    assert found.high == pytest.approx([0.3 + narrow, 1.0, 0.7], rel=1e-5)
 
 
 def test_counts_by_choice_and_match_ratio_worked_by_hand() -> None:
