@@ -2,6 +2,8 @@
 
 python -m benchmarks.load              200 events/s and multiples of it, 20 s each, beside runs over 100,000 answers
 python -m benchmarks.load --quick      5 s each
+python -m benchmarks.load --rates 1000 --seconds 30            one rate, for so long
+python -m benchmarks.load --postgres --workers 2               PostgreSQL (started here), two web processes
 python -m benchmarks.load --soak       20 minutes of edits at 50 events/s with runs and readers; memory must not grow
 DATABASE_URL=postgresql://… python -m benchmarks.load     the same on PostgreSQL (an empty database)
 """
@@ -15,12 +17,13 @@ import multiprocessing
 import os
 import random
 import resource
+import socket
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -29,6 +32,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from benchmarks.growth import databases
 from harness.service import Service, event, fill, register, stored_ids, wait_for_run
 
 BASE_RATE = 200.0
@@ -42,7 +46,7 @@ WINDOW_SECONDS = 180.0
 GROWTH = 0.05
 COLUMNS = (
     *("offered/s", "events", "acknowledged", "refused 503", "else"),
-    *("median ms", "p99 ms", "refusal p99 ms", "client lag p99 ms", "web MB"),
+    *("median ms", "p99 ms", "refusal p99 ms", "/health p99 ms", "client lag p99 ms", "web MB"),
 )
 
 
@@ -60,14 +64,16 @@ class Tally:
 
 async def _post(port: int, body: bytes) -> tuple[int, bool]:
     """Send one event on a connection of its own, as Label Studio does; status, and whether it says when to retry."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
+    # Plain sockets: the clients share the machine with what they measure, and streams would cost them twice as much.
+    loop, answer = asyncio.get_running_loop(), b""
+    with socket.socket() as connection:
+        connection.setblocking(False)
+        await loop.sock_connect(connection, ("127.0.0.1", port))
         head = "POST /webhook HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         head += f"Content-Length: {len(body)}\r\n"
-        writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
-        answer = await reader.read()
-    finally:
-        writer.close()
+        await loop.sock_sendall(connection, head.encode() + b"Connection: close\r\n\r\n" + body)
+        while piece := await loop.sock_recv(connection, 65_536):
+            answer += piece
     status = int(answer[9:12]) if answer else 0
     return status, b"\r\nretry-after:" in answer.lower()
 
@@ -156,12 +162,19 @@ def memory(service: Service) -> dict[str, float]:
     return sizes
 
 
-def load(folder: Path, seconds: float) -> bool:
-    """Offer multiples of the base rate; return whether all that was acknowledged is stored and no answer was an error.
+def _timed_health(service: Service) -> float:
+    """Seconds until a health check is answered; as long as it takes to give up where it is not."""
+    begun = time.perf_counter()
+    status = service.call("GET", "/health")[0]
+    return time.perf_counter() - begun if status == 200 else PATIENCE_SECONDS
+
+
+def load(folder: Path, seconds: float, rates: Sequence[float], workers: int) -> bool:
+    """Offer events at each rate; return whether all that was acknowledged is stored and no answer was an error.
 
     A client that gives up or is cut off counts under "else": it was not acknowledged, and it knows.
     """
-    service = Service(folder)
+    service = Service(folder, {"WORKERS": str(workers)})
     service.start()
     try:
         project_id = register(service, 1)
@@ -170,12 +183,14 @@ def load(folder: Path, seconds: float) -> bool:
         acknowledged: set[int] = set()
         clean, first = True, 1
         with repeated(lambda: service.api("POST", f"/projects/{project_id}/runs", {}), 2.0):
-            for multiple in MULTIPLES:
-                tally = offer(service, multiple * BASE_RATE, seconds, first)
+            for rate in rates:
+                health: list[float] = []
+                with repeated(lambda: health.append(_timed_health(service)), 0.2):  # noqa: B023 - used up in this round
+                    tally = offer(service, rate, seconds, first)
                 first += tally.sent
                 acknowledged |= set(tally.taken)
                 clean &= not any(what.startswith("status") for what in tally.other)
-                print(_line(multiple * BASE_RATE, tally, memory(service)["web"]), flush=True)
+                print(_line(rate, tally, health, memory(service)["web"]), flush=True)
                 time.sleep(2.0)
         missing = acknowledged - stored_ids(service, project_id)
         print(f"acknowledged but missing: {len(missing)} of {len(acknowledged)}; load average {os.getloadavg()[0]:.1f}")
@@ -184,16 +199,20 @@ def load(folder: Path, seconds: float) -> bool:
         service.stop()
 
 
-def _line(rate: float, tally: Tally, web: float) -> str:
+def _line(rate: float, tally: Tally, health: Sequence[float], web: float) -> str:
     ms = np.array(tally.latency or [np.nan]) * 1000
     refusal = f"{np.quantile(tally.refusal, 0.99) * 1000:.0f}" if tally.refusal else ""
     lag = f"{np.quantile(tally.lag, 0.99) * 1000:.0f}"
+    alive = f"{np.quantile(health or [np.nan], 0.99) * 1000:.0f}"
     other = ", ".join(f"{count} {what}" for what, count in tally.other.items()) or "0"
     cells = (f"{rate:.0f}", tally.sent, len(tally.taken), len(tally.refusal), other)
     return (
         "| "
         + " | ".join(
-            map(str, (*cells, f"{np.median(ms):.0f}", f"{np.quantile(ms, 0.99):.0f}", refusal, lag, f"{web:.0f}"))
+            map(
+                str,
+                (*cells, f"{np.median(ms):.0f}", f"{np.quantile(ms, 0.99):.0f}", refusal, alive, lag, f"{web:.0f}"),
+            )
         )
         + " |"
     )
@@ -294,21 +313,46 @@ def _judge_memory(samples: list[tuple[float, dict[str, float]]], seconds: float,
     return steady
 
 
+@contextlib.contextmanager
+def postgres_if(wanted: bool) -> Iterator[None]:
+    """An empty PostgreSQL of our own in DATABASE_URL while the block lasts, if one is wanted."""
+    if not wanted:
+        yield
+        return
+    with databases("postgresql", Path()) as fresh:
+        os.environ["DATABASE_URL"] = fresh()
+        try:
+            yield
+        finally:
+            del os.environ["DATABASE_URL"]
+
+
 def main() -> int:
     """Run what was asked for; 1 if a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--soak", action="store_true")
     parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--rates", type=float, nargs="+", default=[multiple * BASE_RATE for multiple in MULTIPLES])
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--workers", type=int, default=1, help="web processes")
+    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL started here")
     options = parser.parse_args()
-    database = "PostgreSQL" if "DATABASE_URL" in os.environ else "SQLite"
-    print(f"{os.cpu_count()} cores, {database}, {time.strftime('%Y-%m-%d')}, load average {os.getloadavg()[0]:.1f}")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        postgres_if(options.postgres),
+    ):
+        database = "PostgreSQL" if "DATABASE_URL" in os.environ else "SQLite"
+        print(
+            f"{os.cpu_count()} cores, {database}, {options.workers} web processes, {time.strftime('%Y-%m-%d')}, "
+            f"load average {os.getloadavg()[0]:.1f}"
+        )
         if options.soak:
             minutes = 1.0 if options.quick else options.minutes
             held = soak(Path(folder), 60.0 * minutes, 15.0 * minutes)
         else:
-            held = load(Path(folder), 5.0 if options.quick else 20.0)
+            seconds = options.seconds or (5.0 if options.quick else 20.0)
+            held = load(Path(folder), seconds, options.rates, options.workers)
     print("held" if held else "BROKEN")
     return 0 if held else 1
 

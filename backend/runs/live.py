@@ -66,6 +66,10 @@ class LiveDesk:
         self._consensus[project_id] = (seq, consensus)
         _trim(self._consensus, self._max_projects)
 
+    def forget_consensus(self, project_id: int) -> None:
+        """Make room: a run is about to make a new one, and until then answers are weighed without any."""
+        self._consensus.pop(project_id, None)
+
     def advance(self, project: Project, now: float, *, seconds: float = SLICE_SECONDS) -> list[str]:
         """Count new first submissions for about so long; return the annotators with a first warning.
 

@@ -81,7 +81,9 @@ def data_hash(statistics: SufficientStatistics) -> str:
     Lines begin with the annotator, so sorting annotators and then each one's lines is sorting them all, and a million
     lines never stand in memory together.
     """
-    answers, items, coins = statistics.answers(), statistics.items, statistics.coin_labels()
+    answers, coins = statistics.answers(), statistics.coin_labels()
+    items = [str(item) for item in statistics.items]
+    outcomes = {float(y): f"{y:.9g}" for y in np.unique(answers.outcome)}  # a few values, a million times
     names = [f"{annotator}\t" for annotator in statistics.annotators]
     order = np.argsort(answers.annotator, kind="stable")
     bounds = np.searchsorted(answers.annotator[order], np.arange(len(names) + 1))
@@ -89,7 +91,7 @@ def data_hash(statistics: SufficientStatistics) -> str:
     for who in sorted(range(len(names)), key=names.__getitem__):
         own = answers.take(order[bounds[who] : bounds[who + 1]])
         lines = sorted(
-            f"{names[who]}{items[left]}\t{items[right]}\t{y:.9g}\t{coins.get(coin, '')}\t{weight:.0f}"
+            f"{names[who]}{items[left]}\t{items[right]}\t{outcomes[y]}\t{coins.get(coin, '')}\t{weight:.0f}"
             for left, right, y, coin, weight in zip(
                 own.left.tolist(),
                 own.right.tolist(),

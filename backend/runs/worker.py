@@ -200,6 +200,7 @@ class Runs:
         current = self._cache.catch_up(project)
         with contextlib.suppress(ConflictError):
             self._desk.advance(self._store.projects.get(project.id), self._store.clock())
+        self._desk.forget_consensus(project.id)
         try:
             result = analyse(self._store, project, current, report)
         except Exception:
