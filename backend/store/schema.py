@@ -10,7 +10,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     SmallInteger,
     Table,
@@ -18,23 +17,13 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-# Row numbers given out by the database; SQLite counts only in columns declared INTEGER.
-RowId = BigInteger().with_variant(Integer, "sqlite")
-
-
-def _project() -> Column[int]:
-    """The column every project-bound table starts with."""
-    return Column("project_id", RowId, ForeignKey("projects.id"), nullable=False)
-
+from backend.store.schema_base import RowId, project_column
+from backend.store.schema_base import metadata as metadata
+from backend.store.schema_runs import run_annotators as run_annotators
+from backend.store.schema_runs import run_items as run_items
+from backend.store.schema_runs import run_order_changes as run_order_changes
+from backend.store.schema_runs import run_paths as run_paths
+from backend.store.schema_runs import runs as runs
 
 projects = Table(
     "projects",
@@ -69,7 +58,7 @@ projects = Table(
 comparisons = Table(
     "comparisons",
     metadata,
-    _project(),
+    project_column(),
     Column("annotation_id", BigInteger, nullable=False),
     Column("task_id", BigInteger),
     Column("annotator_id", Text),
@@ -96,7 +85,7 @@ comparisons = Table(
 changes = Table(
     "changes",
     metadata,
-    _project(),
+    project_column(),
     Column("seq", BigInteger, nullable=False),
     Column("annotation_id", BigInteger, nullable=False),
     Column("annotator_id", Text, nullable=False),
@@ -115,7 +104,7 @@ changes = Table(
 annotators = Table(
     "annotators",
     metadata,
-    _project(),
+    project_column(),
     Column("annotator_id", Text, nullable=False),
     Column("name", Text),
     Column("email", Text),
@@ -126,7 +115,7 @@ annotators = Table(
 items = Table(
     "items",
     metadata,
-    _project(),
+    project_column(),
     Column("item", Text, nullable=False),
     Column("label", Text, nullable=False),
     PrimaryKeyConstraint("project_id", "item"),
@@ -135,7 +124,7 @@ items = Table(
 tasks = Table(
     "tasks",
     metadata,
-    _project(),
+    project_column(),
     Column("task_id", BigInteger, nullable=False),
     Column("left_item", Text),
     Column("right_item", Text),
@@ -151,7 +140,7 @@ tasks = Table(
 live_evidence = Table(
     "live_evidence",
     metadata,
-    _project(),
+    project_column(),
     Column("annotator_id", Text, nullable=False),
     Column("state", JSON, nullable=False),
     Column("log_e", Double, nullable=False),
@@ -164,7 +153,7 @@ live_evidence = Table(
 live_curve = Table(
     "live_curve",
     metadata,
-    _project(),
+    project_column(),
     Column("annotator_id", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("at", Double, nullable=False),
@@ -172,120 +161,10 @@ live_curve = Table(
     PrimaryKeyConstraint("project_id", "annotator_id", "seq"),
 )
 
-runs = Table(
-    "runs",
-    metadata,
-    Column("id", RowId, primary_key=True, autoincrement=True),
-    _project(),
-    Column("status", Text, nullable=False),
-    Column("trigger", Text, nullable=False),
-    Column("requested_by", Text),
-    Column("requested_at", Double, nullable=False),
-    Column("started_at", Double),
-    Column("finished_at", Double),
-    Column("attempts", Integer, nullable=False),
-    Column("seq", BigInteger),
-    Column("seed", BigInteger),
-    Column("config", JSON),
-    Column("versions", JSON),
-    Column("audit", JSON),
-    Column("guarantee", Text),
-    Column("summary", JSON),
-    Column("timings", JSON),
-    Column("error", Text),
-    Column("progress", Double),
-    Column("progress_note", Text),
-    Column("model_version", Text),
-    Column("data_hash", Text),
-    Index(None, "project_id", "status", "id"),
-    Index(None, "status", "id"),
-    sqlite_autoincrement=True,
-)
-
-
-def _run() -> Column[int]:
-    """The column every table of a run's results starts with."""
-    return Column("run_id", RowId, ForeignKey("runs.id"), nullable=False)
-
-
-run_annotators = Table(
-    "run_annotators",
-    metadata,
-    _run(),
-    Column("annotator", Text, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("comparisons", BigInteger, nullable=False),
-    Column("left", BigInteger, nullable=False),
-    Column("right", BigInteger, nullable=False),
-    Column("ties", BigInteger, nullable=False),
-    Column("bias", Double),
-    Column("bias_low", Double),
-    Column("bias_high", Double),
-    Column("entry", Double),
-    Column("draw_share", Double),  # of older runs only
-    Column("p_value", Double),
-    Column("match_ratio", Double),
-    Column("finding", Text),
-    Column("flagged", Boolean, nullable=False),
-    Column("more_needed", BigInteger),
-    Column("first_seen", Double),
-    Column("last_seen", Double),
-    Column("median_lead_time", Double),
-    Column("longest_run", BigInteger),
-    Column("persistent", Boolean, nullable=False),
-    Column("sup_e", Double),
-    Column("warned", Boolean, nullable=False),
-    Column("q_value", Double),
-    Column("exact_list", Boolean),
-    Column("lbi_share", Double),
-    Column("lbi_list", Boolean),
-    Column("difference", Text),
-    Column("controls", JSON(none_as_null=True)),  # what controls beside the deciding one say
-    PrimaryKeyConstraint("run_id", "annotator"),
-    Index(None, "run_id", "position"),
-)
-
-run_items = Table(
-    "run_items",
-    metadata,
-    _run(),
-    Column("item", Text, nullable=False),
-    Column("score", Double),
-    Column("se", Double),
-    Column("rank", Double),
-    Column("rank_low", Double),
-    Column("rank_high", Double),
-    Column("raw_score", Double),
-    Column("raw_rank", Double),
-    Column("component", Integer),
-    PrimaryKeyConstraint("run_id", "item"),
-    Index(None, "run_id", "rank"),
-)
-
-run_order_changes = Table(
-    "run_order_changes",
-    metadata,
-    _run(),
-    Column("position", Integer, nullable=False),
-    Column("above", Text, nullable=False),
-    Column("below", Text, nullable=False),
-    Column("raw_difference", Double),
-    Column("difference", Double),
-    Column("probability", Double),
-    PrimaryKeyConstraint("run_id", "position"),
-)
-
-run_paths = Table(
-    "run_paths",
-    metadata,
-    Column("run_id", RowId, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
-    Column("path", JSON, nullable=False),
-)
-
 spending = Table(
     "spending",
     metadata,
-    _project(),
+    project_column(),
     Column("annotator_id", Text, nullable=False),
     Column("answers", BigInteger, nullable=False),
     Column("looks", Integer, nullable=False),
@@ -297,7 +176,7 @@ spending = Table(
 flags = Table(
     "flags",
     metadata,
-    _project(),
+    project_column(),
     Column("annotator_id", Text, nullable=False),
     Column("run_id", RowId, ForeignKey("runs.id"), nullable=False),
     Column("since", Double, nullable=False),
@@ -309,7 +188,7 @@ flags = Table(
 decisions = Table(
     "decisions",
     metadata,
-    _project(),
+    project_column(),
     Column("number", BigInteger, nullable=False),
     Column("annotator_id", Text, nullable=False),
     Column("decision", Text, nullable=False),
@@ -342,7 +221,7 @@ leases = Table(
 publications = Table(
     "publications",
     metadata,
-    _project(),
+    project_column(),
     Column("channel", Text, nullable=False),
     Column("key", Text, nullable=False),
     Column("content_hash", Text),
@@ -430,7 +309,7 @@ side_statements = Table(
     "side_statements",
     metadata,
     Column("id", RowId, primary_key=True),
-    _project(),
+    project_column(),
     Column("sides", Text, nullable=False),
     Column("said_by", Text, nullable=False),
     Column("said_at", Double, nullable=False),
@@ -440,7 +319,7 @@ follow_ups = Table(
     "follow_ups",
     metadata,
     Column("id", RowId, primary_key=True),
-    _project(),
+    project_column(),
     Column("annotator_id", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("detail", JSON, nullable=False),
@@ -452,7 +331,7 @@ follow_ups = Table(
 statistics_parts = Table(
     "statistics_parts",
     metadata,
-    _project(),
+    project_column(),
     Column("seq", BigInteger, nullable=False),
     Column("part", Integer, nullable=False),
     Column("parts", Integer, nullable=False),
