@@ -76,9 +76,11 @@ def imports(name: str, tree: ast.Module, packages: set[str]) -> list[Import]:
 
 
 def _nodes(node: ast.AST, at_import: bool = True) -> Iterator[tuple[ast.AST, bool]]:
-    """Walk a tree, telling what runs at import; `if TYPE_CHECKING` never does."""
+    """Walk the statements of a tree, telling which run at import; those under `if TYPE_CHECKING` never do."""
     for child in ast.iter_child_nodes(node):
-        deferred = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            continue
+        deferred = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
         typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
         yield child, at_import
         yield from _nodes(child, at_import and not deferred and not typing_only)

@@ -1,5 +1,6 @@
 """Spending: one p-value per annotator for all its looks together, and flags that stay."""
 
+import functools
 import json
 from typing import Any
 
@@ -118,6 +119,7 @@ def test_p_star_of_honest_coins_is_a_p_value_over_two_hundred_looks() -> None:
     assert np.mean(np.array(smallest) <= 0.3) > 0.03
 
 
+@functools.cache
 def sign_test(excess: int, n: int) -> Any:
     """P(|heads - tails| >= excess) of n fair coins."""
     return min(1.0, 2 * binom.sf((n + excess) // 2 - 1, n, 0.5)) if excess else 1.0
