@@ -9,7 +9,7 @@ from typing import Any
 
 from backend.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from backend.publish.views import view_data
-from backend.report.words import p_value
+from backend.report.words import lean_interval, p_value, percent, plural
 
 LABEL_CONFIG = """<View>
   <HyperText name="card" value="$card" inline="true"/>
@@ -36,7 +36,7 @@ LIST_VIEW = view_data(
 
 LABEL_STYLE = "padding:2px 16px 2px 0;opacity:.75;white-space:nowrap;vertical-align:top"
 EARLY_WARNING = "early warning of a lean to one side"
-OWN_ANSWER = "An answer by the person concerned was not taken: nobody decides about themselves."
+OWN_ANSWER = "An answer by the person this card is about was not counted: nobody decides about themselves."
 STYLE = "font-family:system-ui,sans-serif;max-width:44rem;line-height:1.5"
 
 
@@ -99,14 +99,14 @@ def _rows(card: Card) -> list[tuple[str, str]]:
         rows.append(("Exact test", f"adjusted p-value {p_value(adjusted)}"))
     share = _number(evidence, "lbi_share")
     if share is not None:
-        rows.append(("Knockoff LBI", f"selects in {share:.0%} of its draws"))
+        rows.append(("Knockoff LBI", f"selects in {percent(share)} of its draws"))
     match = _number(evidence, "match_ratio")
     if match is not None:
-        rows.append(("Agrees with the consensus", f"{match:.0%} of the time"))
+        rows.append(("Agrees with the consensus", f"{percent(match)} of the time"))
     rows += _beside(evidence)
     run = _count(evidence, "longest_run")
     if run:
-        rows.append(("Longest run on one side", f"{run} answers"))
+        rows.append(("Longest streak on one side", plural(run, "answer")))
     lead = _number(evidence, "median_lead_time")
     if lead is not None:
         rows.append(("Median time per answer", f"{lead:.1f} s"))
@@ -136,19 +136,16 @@ def _answers(evidence: Mapping[str, Any]) -> str:
     if not total:
         return ""
     left, right, ties = (_count(evidence, key) for key in ("left", "right", "ties"))
-    return f"{total}: {left} left, {right} right" + (f", {ties} ties" if ties else "")
+    return f"{total}: {left} left, {right} right" + (f", {plural(ties, 'tie')}" if ties else "")
 
 
 def _lean(evidence: Mapping[str, Any]) -> str:
-    bias, low, high = (_number(evidence, key) for key in ("bias", "bias_low", "bias_high"))
+    bias, interval = _number(evidence, "bias"), lean_interval(evidence)
     if bias is None:
         return ""
     side = "left" if bias > 0 else "right"
     text = f"{abs(bias):.2f} to the {side}; 0 is even-handed, 1 is always that side"
-    if low is None or high is None:
-        return text
-    inner, outer = sorted((low, high)) if bias > 0 else sorted((-low, -high))
-    return f"{text} (interval {inner:.2f} to {outer:.2f})"
+    return f"{text} (95 % interval {interval})" if interval else text
 
 
 def _task_links(card: Card) -> str:
@@ -160,10 +157,10 @@ def _task_links(card: Card) -> str:
 
 
 def _caution(card: Card) -> str:
-    early = "It rests on few answers so far; a run has been asked for. " if card.is_warning else ""
+    early = "It rests on few answers so far; a run will follow. " if card.is_warning else ""
     return (
-        f"{early}{card.guarantee} A card speaks of answers, not of persons: screens, shortcuts and instructions can "
-        "cause a lean too. Look at some of the tasks before you decide. The person concerned cannot decide."
+        f"{early}{card.guarantee} A card is about answers, not about people: screens, shortcuts and instructions can "
+        "cause a lean too. Look at some of the tasks before you decide. Nobody may decide about themselves."
     ).strip()
 
 

@@ -128,7 +128,7 @@ def card(**changes: Any) -> Card:
 
 def test_card_shows_counts_lean_interval_both_methods_and_what_the_list_promises() -> None:
     html = card_html(card())
-    for text in ("120: 90 left, 28 right, 2 ties", "0.41 to the left", "0.30 to 0.52", "98%", "61%", "14 answers"):
+    for text in ("120: 90 left, 28 right, 2 ties", "0.41 to the left", "0.30 to 0.52", "98 %", "61 %", "14 answers"):
         assert text in html
     assert "adjusted p-value 0.0123" in html
     assert "Of such lists about 1 in 10 entries is wrong." in html

@@ -111,6 +111,31 @@ def test_first_annotator_stands_on_the_first_screen(
     context.close()
 
 
+@pytest.mark.parametrize("width", [390, 768, 1024, 1280, 1440])
+def test_no_page_is_wider_than_the_window(browser: Browser, service: Service, watch: Watch, width: int) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    context.on("page", watch.follow)
+    page = context.new_page()
+    tabs = (
+        "1?show=everybody",
+        "2?show=everybody",
+        "1/annotator?id=33",
+        "7/ranking",
+        "1/figures?form=paper",
+        "2/decisions",
+    )
+    for path in ("", "status", *(f"projects/{tab}" for tab in tabs)):
+        page.goto(service.ui(path))
+        # The longest finding and name, wherever there are any.
+        page.locator("tbody .badge").evaluate_all(
+            "all => all.forEach(one => one.textContent = 'suspicious, not enough to flag')"
+        )
+        page.locator("tbody th bdi").evaluate_all("all => all.forEach(one => one.textContent += ' at example.org')")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, (path, wide)
+    context.close()
+
+
 def test_table_head_stays_in_sight_while_scrolling(page: Page, service: Service) -> None:
     page.goto(service.ui("projects/6?show=everybody"))
     page.mouse.wheel(0, 1200)

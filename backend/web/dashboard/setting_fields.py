@@ -40,11 +40,13 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
         "How answers are read",
         "Changing one of these reads all answers again from Label Studio.",
         (
-            Field("control", "Control", "The control that holds the answer. Empty: the first Pairwise.", "field"),
+            Field(
+                "control", "Control", "The control that holds the answer. Empty: the first Pairwise control.", "field"
+            ),
             Field(
                 "controls",
                 "Several controls",
-                "Names with commas between: judged together, or apart where Control above names the one that decides.",
+                "Names, separated by commas: judged together, or apart if Control above names the one that decides.",
             ),
             Field(
                 "item_left", "Left item", "Data field that names the left item. Empty: what the control shows.", "field"
@@ -79,16 +81,16 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             Field(
                 "judges",
                 "Whose answers",
-                "Stored predictions with a model version can be judged like annotators. They are read at pulls.",
+                "Stored predictions that name a model version can be judged like annotators; pulls read them.",
                 "choice",
                 JUDGES,
             ),
-            Field("count_ground_truth", "Ground truth", "Judge annotations marked as ground truth too.", "switch"),
+            Field("count_ground_truth", "Ground truth", "Also judge annotations marked as ground truth.", "switch"),
             Field(
                 "count_predictions",
                 "Shown predictions",
-                "Judge answers that were taken over from a shown prediction too. They may say "
-                "more about the prediction than the person.",
+                "Also judge answers taken over from a shown prediction; they may say more about the "
+                "prediction than about the person.",
                 "switch",
             ),
         ),
@@ -100,15 +102,15 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
     ),
     (
         "When runs happen",
-        "A run starts when either is due and something is new; “Run now” works at any time.",
+        "A run starts when either is due and there is something new; “Run now” works at any time.",
         (
-            Field("every_minutes", "Every … minutes", "Empty: not by time.", "number"),
-            Field("every_answers", "After … new answers", "Empty: not by count.", "number"),
+            Field("every_minutes", "Every … minutes", "Leave empty for no runs by the clock.", "number"),
+            Field("every_answers", "After … new answers", "Leave empty for no runs by their number.", "number"),
         ),
     ),
     (
         "What is written to Label Studio",
-        "Everybody who can open the Label Studio project can see what is published there, annotators too.",
+        "Everybody who can open the Label Studio project, annotators included, can see what is published there.",
         (
             Field(
                 "publish.predictions",
@@ -123,7 +125,12 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "One card per flagged annotator, with the evidence; reviewers' answers come back as decisions.",
                 "switch",
             ),
-            Field("review_tasks", "Tasks in a review tab", "How many of the heaviest tasks a tab shows.", "number"),
+            Field(
+                "review_tasks",
+                "Tasks in a review tab",
+                "How many tasks a tab shows, heaviest first.",
+                "number",
+            ),
             Field(
                 "after_confirm",
                 "After Confirm",
@@ -134,8 +141,8 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             Field(
                 "reviewers",
                 "Reviewers",
-                "Who may decide, separated by commas: Label Studio user ids or e-mail addresses, account names here. "
-                "Empty: every reviewer. Nobody decides about themselves.",
+                "Who may decide: Label Studio user ids or e-mail addresses, or account names here, separated by "
+                "commas. Empty: every reviewer. Nobody may decide about themselves.",
                 "list",
             ),
             Field("publish.pseudonyms", "Pseudonyms", "Cards and tab show pseudonyms instead of names.", "switch"),
