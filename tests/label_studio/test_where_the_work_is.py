@@ -130,7 +130,7 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     wait_for("the card again", lambda: alert_cards(label_studio, title), 60)
 
     printed = evenhand.command("disconnect", str(project), "--alerts", "--erase", "--yes")
-    assert "1 webhooks, 1 ML backends, 1 tabs" in printed
+    assert "1 webhook, 1 ML backend, 1 tab," in printed
     assert label_studio.admin.call("GET", f"/api/webhooks/?project={project}") == []
     assert label_studio.admin.call("GET", f"/api/ml?project={project}") == []
     assert our_tabs(label_studio, project) == {}
