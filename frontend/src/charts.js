@@ -166,7 +166,8 @@ function lean(data, width) {
       gridX({ ...grid, ticks: 5 }), gridY(ticks, { ...grid }),
       ruleX([0], { stroke: "var(--muted)" }),
       axisX({ ...AXIS, ticks: width < 520 ? [1, 0, -1] : [1, 0.5, 0, -0.5, -1], tickFormat: (d) => (d === 0 ? "even-handed" : d === 1 ? "always left" : d === -1 ? "always right" : "0.5"), label: null }),
-      axisY(ticks, { ...AXIS, tickFormat: (d) => d.toLocaleString("en"), label: "answers" }),
+      // As text rather than format: of a logarithmic axis the library leaves out what is no power of ten.
+      axisY(ticks, { ...AXIS, text: (d) => d.toLocaleString("en"), label: "answers" }),
       cloud.length ? hexagon(cloud, hexbin({ fillOpacity: "count" }, { x: "bias", y: "n", fill: "var(--calm)", binWidth: 12 })) : null,
       ...["wait", "calm"].map((kind) => dot(others.filter((d) => d.kind === kind), { x: "bias", y: "n", r: 3.5, symbol: SYMBOL[kind], fill: kind === "wait" ? "none" : COLOUR[kind], fillOpacity: 0.55, stroke: COLOUR[kind] })),
       ...["lean", "always"].map((kind) => dot(flagged.filter((d) => d.kind === kind), { x: "bias", y: "n", r: 5, symbol: SYMBOL[kind], fill: COLOUR[kind], stroke: "var(--surface)", strokeWidth: 0.75, href: "url" })),
