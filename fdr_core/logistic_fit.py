@@ -155,6 +155,9 @@ class LogisticProblem:
 
     def _covariance(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
         information = self.information(here, theta, phi) + spreads.precision[:, :, None] * np.eye(3)
+        # d2/dlog-slope2 has the score itself as a second term. Where answers speak against the consensus the slope
+        # tends to 0, the expected information with it, and without this term steps would go back and forth.
+        information[:, SLOPE, SLOPE] += np.maximum(0.0, -self.score(here, theta, phi)[:, SLOPE])
         return np.asarray(np.linalg.inv(information), dtype=np.float64)
 
     def score_spread(self, here: Derivatives, theta: Floats, phi: Floats, spread: float) -> float:

@@ -96,7 +96,8 @@ class Eliminated:
         """Return ``(K - U U')^{-1} b``."""
         if not self._fits:
             return SparseItems(self.laplacian, self.ridge, tolerance=1e-7).solve(b)
-        return np.asarray(sla.solve(self._dense(self._U), b, assume_a="pos", check_finite=False))
+        factor = sla.cho_factor(self._dense(self._U), overwrite_a=True, check_finite=False)
+        return np.asarray(sla.cho_solve(factor, b, check_finite=False))
 
     def inverse(self, essential: Mask) -> Floats | None:
         """The covariance of the scores; None beyond `DENSE_ITEMS`.

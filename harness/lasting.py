@@ -1,7 +1,4 @@
-"""Crowds that grow, watched by lasting flags: how many of these are false, how many leaners get one, and how soon.
-
-`p_values_of` is the one place that says which test a look takes.
-"""
+"""Crowds that grow, watched by lasting flags: how many of these are false, how many leaners get one, and how soon."""
 
 from __future__ import annotations
 
@@ -13,9 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fdr_core.comparisons import Comparisons
-from fdr_core.design import item_solver
-from fdr_core.evidence import sign_flip_p_values
-from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.detection import Detection, detect
 from fdr_core.simulate import Simulated, growing
 from fdr_core.spending import LastingFlags
 from fdr_core.statistics import SufficientStatistics
@@ -27,11 +22,13 @@ SEED = 5000
 OLD_CROWD, OLD_ANSWERS, OLD_ITEMS = 300, 333, 100
 
 
-def p_values_of(statistics: SufficientStatistics) -> Floats:
-    """P-value of every annotator: the exact sign-flip test on consensus-adjusted residuals."""
-    answers, sums = statistics.answers(), statistics.sums
-    theta = item_solver(sums.laplacian, ridge=ridge_for(answers)).solve(sums.Dy)
-    return sign_flip_p_values(answers, theta, len(sums.counts))
+def look(lasting: LastingFlags, result: Detection, only: Hashable | None = None) -> set[Hashable]:
+    """Let the tests of a run count towards lasting flags, of everybody or of one annotator only."""
+    tests = result.exact.annotators
+    if only is not None:
+        tests = tests[tests["annotator"] == only]
+    answers = result.annotators.set_index("annotator")["comparisons"][tests["annotator"]]
+    return lasting.look(list(tests["annotator"]), answers, tests["listed_p_value"], tests["weight"])
 
 
 def watch(whole: Comparisons, ends: Ints) -> Iterator[set[Hashable]]:
@@ -39,7 +36,7 @@ def watch(whole: Comparisons, ends: Ints) -> Iterator[set[Hashable]]:
     statistics, lasting, start = SufficientStatistics(), LastingFlags(Q), 0
     for end in ends.tolist():
         statistics.add(whole.take(np.arange(start, end)))
-        yield lasting.look(statistics.annotators, statistics.sums.counts.astype(int), p_values_of(statistics))
+        yield look(lasting, detect(statistics, q=Q, draws=0))
         start = end
 
 
@@ -101,10 +98,10 @@ def newcomer(rng: Generator) -> int:
     y = np.where(1.5 * (theta[left] - theta[right]) + rng.logistic(size=size) > 0, 1.0, -1.0)
     old = Comparisons.from_arrays(np.tile(np.arange(OLD_CROWD), OLD_ANSWERS), left, right, y)
     statistics, lasting = SufficientStatistics().add(old), LastingFlags(Q)
-    lasting.look(statistics.annotators, statistics.sums.counts.astype(int), p_values_of(statistics))
+    look(lasting, detect(statistics, q=Q, draws=0))
     for n in range(1, 101):
         one, two = rng.choice(OLD_ITEMS, size=2, replace=False)
         statistics.add("newcomer", int(one), int(two), 1.0)
-        if n >= 10 and "newcomer" in lasting.look(["newcomer"], [n], p_values_of(statistics)[-1:]):
+        if n >= 10 and "newcomer" in look(lasting, detect(statistics, q=Q, draws=0), "newcomer"):
             return n
     return 101

@@ -12,6 +12,7 @@ from fdr_core.live import LiveConsensus, LiveCrowd
 from fdr_core.simulate import Simulated
 from fdr_core.spending import LastingFlags
 from fdr_core.statistics import SufficientStatistics
+from harness.lasting import look as look_again
 from harness.scenarios import Q
 
 #: Early warnings are considered after this many answers.
@@ -42,11 +43,10 @@ def watch(truth: Simulated, looks: int, seed: int, single_draws: tuple[str, ...]
         result = detect(statistics, q=Q, draws=0)
         live.warn()
         ever["evenhand"] |= set(result.flagged)
-        table = result.annotators
-        ever["persistent"] |= lasting.look(table["annotator"], table["comparisons"], table["p_value"])
+        ever["persistent"] |= look_again(lasting, result)
         for arm in single_draws:
             ever[arm] |= _one_draw(statistics, arm, seed * looks + look)
-        flagged = table[table["flagged"]]
+        flagged = result.annotators[result.annotators["flagged"]]
         consensus = LiveConsensus(statistics, dict(zip(flagged["annotator"], flagged["bias"], strict=True)))
         start = end
     ever["warned"] = set(live.warned)

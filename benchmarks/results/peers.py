@@ -17,11 +17,13 @@ from benchmarks.results.oracle import oracle
 from benchmarks.results.quality import FIRST, CannotRunError, Method, repeat
 from fdr_core.baselines import benjamini_hochberg, binomial_bh, glm_bh
 from fdr_core.comparisons import Comparisons
+from fdr_core.design import item_solver
 from fdr_core.errors import DesignError
+from fdr_core.evidence import sign_flip_p_values
+from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.simulate import Simulated
 from fdr_core.statistics import SufficientStatistics
 from harness.breakers import CROWDS
-from harness.lasting import p_values_of
 from harness.scenarios import Q, Scenario
 
 Mask = NDArray[np.bool_]
@@ -43,8 +45,9 @@ def glm(comparisons: Comparisons, seed: int, k: int) -> list[Any]:
 def sign_flip(comparisons: Comparisons, seed: int, k: int) -> list[Any]:
     """Exact sign flips of consensus-adjusted residuals, then Benjamini-Hochberg: every annotator weighs the same."""
     statistics = SufficientStatistics.from_comparisons(comparisons)
-    p_value = p_values_of(statistics)
-    selected = benjamini_hochberg(p_value, Q)
+    answers, sums = statistics.answers(), statistics.sums
+    theta = item_solver(sums.laplacian, ridge=ridge_for(answers)).solve(sums.Dy)
+    selected = benjamini_hochberg(sign_flip_p_values(answers, theta, len(sums.counts)), Q)
     return [label for label, is_chosen in zip(statistics.annotators, selected, strict=True) if is_chosen]
 
 

@@ -23,8 +23,9 @@ Table = NDArray[np.float32]
 LOG_RATIOS = np.arange(-3.0, 14.0, 0.125)
 #: Leans as strong as suggested, weaker and stronger, and how probable each is.
 SCALES, SCALE_SHARES = np.array([0.6, 1.0, 3.0]), np.array([0.25, 0.55, 0.2])
-#: The rate that thresholds are planned for; any other is served by the same weights.
-PLANNED_RATE = 0.1
+#: The rate that thresholds are planned for; any other is served by the same weights. A little above the usual .1: the
+#: floor below takes its part, and a threshold just below what few answers can reach would be lost.
+PLANNED_RATE = 0.12
 #: What choices say about a lean counts up to this log ratio, and up to less in small teams: people disagree for other
 #: reasons too, and a small team shows little of how much.
 MOST_FROM_CHOICES, _TEAM = 4.0, 60.0

@@ -16,19 +16,19 @@ from fdr_core.spending import FIRST_LOOK, GROWTH, LastingFlags, Spending, spend,
 
 def test_spent_by_worked_by_hand_rises_from_nothing_to_all() -> None:
     assert spent_by(0) == 0.0
-    assert spent_by(40) == pytest.approx(np.exp(-1))
-    assert spent_by(160) == pytest.approx(np.exp(-1 / 8))
-    assert spent_by(10**7) == pytest.approx(1.0)
+    assert spent_by(40) == pytest.approx(0.8 * np.exp(-1) + 0.2 * np.exp(-7.5))
+    assert spent_by(300) == pytest.approx(0.8 * np.exp(-((2 / 15) ** 4)) + 0.2 * np.exp(-1))
+    assert spent_by(10**9) == pytest.approx(1.0)
 
 
 def test_look_worked_by_hand_divides_by_what_it_spends() -> None:
     first = Spending().look(40, 0.01)
     assert (first.answers, first.looks, first.is_lasting) == (40, 1, False)
-    assert first.p_star == pytest.approx(0.01 / np.exp(-1))
-    assert first.look(51, 1e-9) == first  # 51 < 1.3 x 40: not counted
+    assert first.p_star == pytest.approx(0.01 / (0.8 * np.exp(-1) + 0.2 * np.exp(-7.5)))
+    assert first.look(47, 1e-9) == first  # 47 < 1.2 x 40: not counted
     second = first.look(160, 0.001)
     assert second.looks == 2
-    assert second.p_star == pytest.approx(0.001 / (np.exp(-1 / 8) - np.exp(-1)))
+    assert second.p_star == pytest.approx(0.001 / (spent_by(160) - spent_by(40)))
     assert second.look(1000, 0.9).p_star == second.p_star
 
 
