@@ -366,3 +366,12 @@ def test_reading_many_rows_slowly_outlives_the_server_s_idle_limit(postgres_url:
         time.sleep(0.5)
         assert sum(len(part[0]) for part in parts) == 3
     store.close()
+
+
+def test_sqlite_waits_for_the_disk_at_every_commit(tmp_path: Path) -> None:
+    """The service's own engine, not that of the tests, which are in a hurry."""
+    engine = open_engine(f"sqlite:///{tmp_path / 'evenhand.db'}")
+    with engine.connect() as connection:
+        told = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "synchronous")]
+    engine.dispose()
+    assert told == ["wal", 2]  # FULL
