@@ -2,6 +2,7 @@
 
 python -m benchmarks.service             60 s of 200 events/s beside a 1,000-annotator run; 20 kills; run-now latency
 python -m benchmarks.service --quick     10 s and 4 kills
+python -m benchmarks.service --million   a million answers: runs, memory, SIGTERM and kill -9 in mid-run, restarts
 DATABASE_URL=postgresql://… python -m benchmarks.service     the same on PostgreSQL (an empty database)
 """
 
@@ -15,12 +16,19 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-from harness.service import Service, event, fill, register, stored_ids, wait_for_run
+from backend.domain import Batch, ProjectRef
+from backend.store import Store, open_store
+from backend.store.schema import projects
+from benchmarks import growth, growth_fill
+from harness.label_configs import PAIRWISE
+from harness.service import EPOCH, Service, event, fill, register, stored_ids, wait_for_run
 
 
 class Sender:
@@ -175,18 +183,127 @@ def run_now(folder: Path) -> None:
         service.stop()
 
 
+MILLION, NEWS = 1_000_000, 1_000
+ENDING_LIMIT = 30.0
+
+
+def million(folder: Path, size: int = MILLION) -> None:
+    """One project of a million answers; live evidence of them counts as seen, as it would be after months."""
+    service = Service(folder)
+    store = open_store(service.settings)
+    project = store.projects.register("", ProjectRef(1, EPOCH), title="million", label_config=PAIRWISE)
+    growth_fill.fill(store, project.id, growth_fill.Crowd.of(size))
+    with store.engine.begin() as connection:
+        connection.execute(projects.update().values(live_seq=projects.c.seq))
+    figures: dict[str, str] = {}
+    service.start()
+    try:
+        figures["first run, all answers read"] = f"{_run_after_news(service, store, project.id):.1f} s"
+        for _ in range(3):
+            seconds = _run_after_news(service, store, project.id)
+            figures.setdefault(f"a run after {NEWS:,} new answers, from queue to stored", "")
+            figures[f"a run after {NEWS:,} new answers, from queue to stored"] += f"{seconds:.1f} s "
+        figures["peak memory of the worker"] = f"{_peak(service):.0f} MB"
+        _begin_run(service, store, project.id)
+        figures["SIGTERM in mid-run: everything ended after"] = f"{_ended(service):.1f} s"
+        figures["healthy again after"] = f"{service.start():.1f} s"
+        seconds = _finish(store, project.id)
+        figures["that run, repeated from a snapshot, stored after"] = f"{seconds:.1f} s"
+        figures["peak memory of the new worker"] = f"{_peak(service):.0f} MB"
+        _begin_run(service, store, project.id)
+        _kill(service)
+        figures["kill -9 of everything in mid-run: healthy after"] = f"{service.start():.1f} s"
+        figures["that run, taken over and repeated, stored after"] = f"{_finish(store, project.id):.1f} s"
+    finally:
+        service.stop()
+        store.close()
+    print(
+        f"{size:,} answers of 1,000 annotators, load average {os.getloadavg()[0]:.1f}\n\n| what | measured |\n|---|---|"
+    )
+    for what, figure in figures.items():
+        print(f"| {what} | {figure.strip().replace(' s ', ' s, ')} |", flush=True)
+
+
+def _add_news(store: Store, project_id: int) -> None:
+    """New answers, as a pull would bring them."""
+    first = store.projects.get(project_id).seq + 10_000_000
+    store.comparisons.apply(project_id, Batch(comparisons=growth.rows(first, NEWS)))
+
+
+def _run_after_news(service: Service, store: Store, project_id: int) -> float:
+    """Seconds from the request of a run to its stored result."""
+    _add_news(store, project_id)
+    service.api("POST", f"/projects/{project_id}/runs", {})
+    _finish(store, project_id)
+    done = store.runs.latest(project_id)
+    assert done is not None
+    assert done.finished_at is not None
+    return float(done.finished_at - done.requested_at)
+
+
+def _begin_run(service: Service, store: Store, project_id: int) -> None:
+    """Ask for a run and wait until it is well under way."""
+    _add_news(store, project_id)
+    service.api("POST", f"/projects/{project_id}/runs", {})
+    while (newest := store.runs.latest(project_id, status=None)) is None or (newest.progress or 0.0) < 0.03:
+        time.sleep(0.05)
+
+
+def _finish(store: Store, project_id: int, limit: float = 600.0) -> float:
+    """Seconds until the newest run is done."""
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < limit:
+        newest = store.runs.latest(project_id, status=None)
+        if newest is not None and newest.status in ("done", "failed"):
+            assert newest.status == "done", newest.error
+            return time.perf_counter() - begun
+        time.sleep(0.05)
+    raise SystemExit(f"a run did not end within {limit:.0f} s")
+
+
+def _family(service: Service) -> list[psutil.Process]:
+    assert service.process is not None
+    return [service.process, *service.process.children(recursive=True)]
+
+
+def _peak(service: Service) -> float:
+    """The most megabytes the worker ever had in memory, as Linux counts."""
+    (worker,) = [member for member in _family(service) if "worker" in member.cmdline()]
+    status = Path(f"/proc/{worker.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def _ended(service: Service) -> float:
+    """Seconds from SIGTERM until no process is left."""
+    family, begun = _family(service), time.perf_counter()
+    family[0].terminate()
+    _, left = psutil.wait_procs(family, timeout=ENDING_LIMIT)
+    assert not left, left
+    return time.perf_counter() - begun
+
+
+def _kill(service: Service) -> None:
+    family = _family(service)
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(family, timeout=5)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--million", action="store_true")
     options = parser.parse_args()
     seconds, times = (10.0, 4) if options.quick else (60.0, 20)
     print(
         f"{os.cpu_count()} cores, {'PostgreSQL' if 'DATABASE_URL' in os.environ else 'SQLite'}, "
         f"{time.strftime('%Y-%m-%d')}"
     )
-    for part, arguments in ((load, (seconds,)), (kills, (times,)), (run_now, ())):
+    parts: list[Callable[[Path], None]] = [partial(load, seconds=seconds), partial(kills, times=times), run_now]
+    for part in [million] if options.million else parts:
         with tempfile.TemporaryDirectory() as folder:
-            part(Path(folder), *arguments)
+            part(Path(folder))
 
 
 if __name__ == "__main__":

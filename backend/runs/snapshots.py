@@ -43,17 +43,13 @@ def encode(statistics: SufficientStatistics) -> bytes:
     answers, coins = statistics.answers(), statistics.coin_labels()
     if int(answers.coin.max(initial=-1)) >= len(coins) or sorted(coins) != list(range(len(coins))):
         raise SnapshotError("some answers have a coin without a label; such statistics are read whole")
-    columns = {name: _smallest(getattr(answers, name)) for name in COLUMNS if name != "outcome"}
     outcomes, code = np.unique(answers.outcome, return_inverse=True)
+    arrays: dict[str, Any] = {name: _smallest(getattr(answers, name)) for name in COLUMNS if name != "outcome"}
+    arrays |= {"outcomes": outcomes, "outcome": _smallest(code)}
     labels = (statistics.annotators.tolist(), statistics.items.tolist(), [coins[k] for k in range(len(coins))])
+    arrays |= {name: _packed(values) for name, values in zip(LABELS, labels, strict=True)}
     file = io.BytesIO()
-    np.savez(
-        file,
-        outcomes=outcomes,
-        outcome=_smallest(code),
-        **columns,
-        **{name: _packed(values) for name, values in zip(LABELS, labels, strict=True)},
-    )
+    np.savez(file, **arrays)
     body = zlib.compress(file.getvalue(), 1)
     return hashlib.sha256(body).digest() + body
 
@@ -73,9 +69,10 @@ def decode(content: bytes, coin_source: CoinSource) -> SufficientStatistics:
         raise SnapshotError(f"it cannot be read ({type(error).__name__})") from error
     _check(columns, {name: len(values) for name, values in labels.items()})
     weight = columns.pop("weight")
-    times = {} if (weight == 1).all() else {"repeats": weight}
-    each = {name: np.repeat(column, times["repeats"]) if times else column for name, column in columns.items()}
-    return SufficientStatistics().add(Comparisons(**labels, **each, coin_source=coin_source))
+    if (weight != 1).any():
+        columns = {name: np.repeat(column, weight) for name, column in columns.items()}
+    fields: dict[str, Any] = {**labels, **columns}
+    return SufficientStatistics().add(Comparisons(**fields, coin_source=coin_source))
 
 
 def _check(columns: dict[str, NDArray[Any]], sizes: dict[str, int]) -> None:

@@ -1,6 +1,5 @@
 """Snapshots of a project's statistics, kept in parts, so that a restarted worker reads only what changed since."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, select
@@ -27,7 +26,7 @@ class SnapshotStore(Aggregate):
 
     def put(self, project_id: int, snapshot: Snapshot) -> bool:
         """Keep a snapshot in place of older ones; False if somebody, or the project, was erased meanwhile."""
-        parts: Sequence[bytes] = list(chunks(snapshot.content, PART_BYTES))
+        parts = list(chunks(snapshot.content, PART_BYTES))
         named = {"project_id": project_id, "seq": snapshot.seq, "fingerprint": snapshot.fingerprint}
         own = statistics_parts.c.project_id == project_id
         for number, part in enumerate(parts):

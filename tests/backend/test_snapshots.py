@@ -52,7 +52,12 @@ def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The projects whose answers were read whole."""
     seen: list[int] = []
     load = StatisticsCache._load
-    monkeypatch.setattr(StatisticsCache, "_load", lambda self, p, c: seen.append(p.id) or load(self, p, c))
+
+    def watched(cache: StatisticsCache, project: Project, coin_source: Any) -> Any:
+        seen.append(project.id)
+        return load(cache, project, coin_source)
+
+    monkeypatch.setattr(StatisticsCache, "_load", watched)
     return seen
 
 
