@@ -1,6 +1,6 @@
 """What differs between two finished runs: who appeared, who vanished, and why."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,26 +34,28 @@ class RunDifference:
 
 def compare_runs(store: Store, older: Run, newer: Run) -> RunDifference:
     """Compare the flags and settings of two finished runs."""
-    before = {row["annotator"]: row for row in store.findings.all(older.id)}
-    after = {row["annotator"]: row for row in store.findings.all(newer.id)}
-    was = {key for key, row in before.items() if row["flagged"]}
-    now = {key for key, row in after.items() if row["flagged"]}
+    was, now = store.findings.flagged(older.id), store.findings.flagged(newer.id)
+    appeared, vanished = _only_in(now, was), _only_in(was, now)
+    before, after = (store.findings.rows(run.id, (*appeared, *vanished)) for run in (older, newer))
     settings = _settings(older.config or {}, newer.config or {})
     constructions = tuple(((run.audit or {}).get("construction")) for run in (older, newer))
 
     def changed(key: str) -> Changed:
         return Changed(key, before.get(key), after.get(key), _reasons(before.get(key), after.get(key), constructions))
 
-    def place(rows: Mapping[str, Row], key: str) -> tuple[int, str]:
-        return rows[key]["position"], key
-
     return RunDifference(
-        appeared=[changed(key) for key in sorted(now - was, key=lambda key: place(after, key))],
-        vanished=[changed(key) for key in sorted(was - now, key=lambda key: place(before, key))],
-        stayed=sorted(was & now, key=lambda key: place(after, key)),
+        appeared=[changed(key) for key in appeared],
+        vanished=[changed(key) for key in vanished],
+        stayed=_only_in(now, appeared),
         settings=settings,
         same_data=older.data_hash is not None and older.data_hash == newer.data_hash,
     )
+
+
+def _only_in(keys: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Those that are not among the others, in their order."""
+    known = set(others)
+    return [key for key in keys if key not in known]
 
 
 def _settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

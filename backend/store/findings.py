@@ -80,6 +80,13 @@ class FindingStore(Aggregate):
             row = connection.execute(query).mappings().first()
             return dict(row) if row else None
 
+    def rows(self, run_id: int, annotator_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """The rows of these annotators in a run, by annotator."""
+        query = select(run_annotators).where(run_annotators.c.run_id == run_id)
+        with self._database.read() as connection:
+            found = select_in(connection, query, run_annotators.c.annotator, annotator_ids)
+            return {row.annotator: dict(row._mapping) for row in found}
+
     def known(self, run_id: int, annotator_ids: Collection[str]) -> set[str]:
         """Those of these annotators whom a run speaks of."""
         query = select(run_annotators.c.annotator).where(run_annotators.c.run_id == run_id)

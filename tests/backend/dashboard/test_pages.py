@@ -24,6 +24,17 @@ from harness import world
 from tests.backend.dashboard.browsing import HTML, TABS, get, person_url, post, token, visible
 
 
+def _beside_nobody(folder: Path) -> Settings:
+    """Settings of a service whose Label Studio cannot be reached."""
+    return Settings(
+        model_dir=folder,
+        database_url=f"sqlite:///{folder / 'e.db'}",
+        log_level="ERROR",
+        label_studio_url="http://127.0.0.1:9",
+        label_studio_api_key="a" * 40,
+    )
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_page_of_a_judged_project_answers(client: FlaskClient, judged: Project, tab: str) -> None:
     assert "Captions" in get(client, f"/ui/projects/{judged.id}{tab}")
@@ -193,8 +204,7 @@ def test_empty_service_greets_and_loads_the_demo(fresh: tuple[FlaskClient, Store
 
 @pytest.mark.parametrize("number", ["7", "0", "x"])
 def test_project_that_cannot_be_connected_is_explained_beside_its_field(tmp_path: Path, number: str) -> None:
-    url = {"label_studio_url": "http://127.0.0.1:9", "label_studio_api_key": "a" * 40}
-    settings = Settings(model_dir=tmp_path, database_url=f"sqlite:///{tmp_path / 'e.db'}", log_level="ERROR", **url)
+    settings = _beside_nobody(tmp_path)
     store = open_store(settings)
     answer = post(create_app(settings, store).test_client(), "/ui/connect", project=number, sides="shuffled")
     store.close()
@@ -408,13 +418,7 @@ def test_status_page_counts_rejected_events_and_names_the_fix(fresh: tuple[Flask
 
 
 def test_status_page_label_studio_unreachable_says_what_to_do(tmp_path: Path) -> None:
-    settings = Settings(
-        model_dir=tmp_path,
-        database_url=f"sqlite:///{tmp_path / 'e.db'}",
-        log_level="ERROR",
-        label_studio_url="http://127.0.0.1:9",
-        label_studio_api_key="a" * 40,
-    )
+    settings = _beside_nobody(tmp_path)
     store = open_store(settings)
     page = visible(get(create_app(settings, store).test_client(), "/ui/status/checks"))
     store.close()
