@@ -16,7 +16,7 @@ from fdr_core.knockoffs.signs import CoinFlips
 from fdr_core.paths.problem import PathProblem
 from fdr_core.types import Floats, Ints
 
-#: Ridge on theta per answer under one coin (docs/method.md, section 3): with shared coins a weaker one absorbs the
+#: Ridge on theta per answer under one coin (docs/method.md, section 4): with shared coins a weaker one absorbs the
 #: crowd's lean.
 RIDGE_PER_SHARING = 5.0
 #: From this share of filled (annotator, item) cells on, rows are kept densely.
