@@ -168,12 +168,12 @@ def test_flagged_marks_in_figures_are_named_and_lead_to_the_annotator(page: Page
     expect(page.locator("[data-chart=scatter] svg")).to_be_visible()
     page.goto(service.ui("projects/6/figures"))
     expect(page.locator("figcaption", has_text="drawn as a density")).to_be_visible()
+    assert page.locator("[data-chart=lean] svg path[fill-opacity]").count() > 20
     ticks = page.locator("[data-chart=lean] [aria-label='y-axis tick label']")
     assert ticks.text_content() == "40"  # everybody gave forty answers
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(service.ui("projects/6/figures"))
     assert ticks.text_content() == "40"
-    assert page.locator("[data-chart=lean] svg path[fill-opacity]").count() > 20
 
 
 def test_local_time_stands_beside_utc(browser: Browser, service: Service, watch: Watch) -> None:
