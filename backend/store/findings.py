@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, FromClause, and_, or_, select
+from sqlalchemy import FromClause, and_, or_, select
 
 from backend.domain import Page
 from backend.errors import PayloadError
 from backend.store.database import Aggregate, select_in
 from backend.store.paging import page
-from backend.store.run_rows import all_rows, columns_of, store_rows
+from backend.store.run_rows import ReadyRows, all_rows, columns_of
 from backend.store.schema import annotators, run_annotators, runs
 
 #: Columns that a page can be sorted by; what other controls say has no order.
@@ -114,11 +114,11 @@ class FindingStore(Aggregate):
         with self._database.read() as connection:
             return all_rows(connection, run_annotators, run_id, "position", "annotator")
 
-    def store_in(self, connection: Connection, run_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Keep a run's annotators, in their order."""
+    def ready(self, run_id: int, rows: Sequence[Mapping[str, Any]]) -> ReadyRows:
+        """A run's annotators, in their order, ready to be stored."""
         fallback = {"persistent": False, "warned": False, "flagged": False, "sup_e": None}
         placed = [{"position": place, **fallback, **row} for place, row in enumerate(rows, start=1)]
-        store_rows(connection, run_annotators, run_id, placed)
+        return ReadyRows.of(run_annotators, run_id, placed)
 
 
 def _with_names(run_id: int) -> FromClause:

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from backend.domain import Page
 from backend.errors import PayloadError
 from backend.store.database import Aggregate, select_in
 from backend.store.paging import page
-from backend.store.run_rows import all_rows, columns_of, store_rows
+from backend.store.run_rows import ReadyRows, all_rows, columns_of
 from backend.store.schema import run_items, run_order_changes
 
 ITEM_COLUMNS: tuple[str, ...] = columns_of(run_items)
@@ -55,14 +55,9 @@ class RankingStore(Aggregate):
             rows = connection.execute(query.order_by(run_order_changes.c.position).limit(limit)).mappings()
             return [dict(row) for row in rows]
 
-    def store_in(
-        self,
-        connection: Connection,
-        run_id: int,
-        items: Sequence[Mapping[str, Any]],
-        order_changes: Sequence[Mapping[str, Any]],
-    ) -> None:
-        """Keep a run's items, and the pairs the correction put the other way round, in their order."""
-        store_rows(connection, run_items, run_id, items)
+    def ready(
+        self, run_id: int, items: Sequence[Mapping[str, Any]], order_changes: Sequence[Mapping[str, Any]]
+    ) -> tuple[ReadyRows, ReadyRows]:
+        """A run's items, and the pairs the correction put the other way round, in their order, ready to be stored."""
         placed = [{**row, "position": place} for place, row in enumerate(order_changes, start=1)]
-        store_rows(connection, run_order_changes, run_id, placed)
+        return ReadyRows.of(run_items, run_id, items), ReadyRows.of(run_order_changes, run_id, placed)

@@ -16,7 +16,7 @@ from backend.store.leases import LeaseStore, is_held
 from backend.store.paging import page
 from backend.store.project_rows import project_row
 from backend.store.rankings import RankingStore
-from backend.store.run_rows import store_rows
+from backend.store.run_rows import ReadyRows
 from backend.store.schema import leases, run_paths, runs
 from backend.store.spending import SpendingStore
 
@@ -93,7 +93,13 @@ class RunStore(Aggregate):
 
     def finish(self, run_id: int, lease: Lease, result: RunResult) -> Run:
         """Store a run whole, replace the project's lasting flags if given, and release the lease."""
-        path = None if result.path is None else ReadyJson.of(result.path)  # 200,000 numbers at most
+        # Made before the transaction: events would wait for it, and a worker has no priority over anything.
+        ready = [
+            self._findings.ready(run_id, result.annotators),
+            *self._rankings.ready(run_id, result.items, result.order_changes),
+        ]
+        if result.path is not None:
+            ready.append(ReadyRows.of(run_paths, run_id, [{"path": ReadyJson.of(result.path)}]))
         with self._database.write() as connection:
             row = self._running(connection, run_id, lease)
             scalars = ("seq", "seed", "config", "versions", "audit", "guarantee", "summary", "timings", "data_hash")
@@ -107,10 +113,8 @@ class RunStore(Aggregate):
                 model_version=f"evenhand-{run_id}",
                 **{name: getattr(result, name) for name in scalars},
             )
-            self._findings.store_in(connection, run_id, result.annotators)
-            self._rankings.store_in(connection, run_id, result.items, result.order_changes)
-            if path is not None:
-                store_rows(connection, run_paths, run_id, [{"path": path}])
+            for rows in ready:
+                rows.store_in(connection)
             if result.flags is not None:
                 self._flags.replace_in(connection, row.project_id, run_id, result.flags)
             self._spending.store_in(connection, row.project_id, result.spending)
