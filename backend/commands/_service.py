@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +40,15 @@ def refuse_without_data(settings: Settings) -> None:
             f"there is no data here: {path} does not exist; `evenhand serve` creates it, and MODEL_DIR or "
             "DATABASE_URL names another place"
         )
+
+
+@contextmanager
+def open_data() -> Iterator[tuple[Settings, Store]]:
+    """The settings and the store that they name, which must be there already."""
+    settings = Settings.from_env(os.environ)
+    refuse_without_data(settings)
+    with closing(open_store(settings)) as store:
+        yield settings, store
 
 
 @contextmanager

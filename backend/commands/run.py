@@ -6,11 +6,10 @@ import time
 import click
 
 from backend.commands._failures import says_what_is_wrong
-from backend.commands._service import refuse_without_data
+from backend.commands._service import open_data
 from backend.domain import Trigger
 from backend.projects.find import project_named
-from backend.settings import Settings
-from backend.store import Store, open_store
+from backend.store import Store
 
 POLL_SECONDS = 0.25
 
@@ -22,17 +21,12 @@ POLL_SECONDS = 0.25
 @says_what_is_wrong
 def run(project: int, wait: bool, timeout: float) -> None:
     """Ask the worker for a run of PROJECT (its id in Label Studio)."""
-    settings = Settings.from_env(os.environ)
-    refuse_without_data(settings)
-    store = open_store(settings)
-    try:
+    with open_data() as (settings, store):
         found = project_named(store, settings.label_studio_url, project)
         made = store.runs.request(found.id, Trigger.MANUAL, os.environ.get("USER") or "command line")
         click.echo(f"Run {made.id} of project {project} is {made.status}.")
         if wait:
             _wait(store, made.id, timeout)
-    finally:
-        store.close()
 
 
 def _wait(store: Store, run_id: int, timeout: float) -> None:

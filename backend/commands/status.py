@@ -1,18 +1,15 @@
 """`evenhand status`: projects, events, queue and problems at a glance."""
 
 import json
-import os
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from backend.commands._failures import says_what_is_wrong
-from backend.commands._service import refuse_without_data
+from backend.commands._service import open_data
 from backend.projects.overview import overview
 from backend.report.words import duration, plural
-from backend.settings import Settings
-from backend.store import open_store
 from backend.terminal import printable
 
 
@@ -21,13 +18,8 @@ from backend.terminal import printable
 @says_what_is_wrong
 def status(as_json: bool) -> None:
     """Show projects, last events and pulls, the queue, and open problems with their remedies."""
-    settings = Settings.from_env(os.environ)
-    refuse_without_data(settings)
-    store = open_store(settings)
-    try:
+    with open_data() as (_, store):
         found = overview(store)
-    finally:
-        store.close()
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return

@@ -6,7 +6,7 @@ import sys
 import click
 
 from backend.commands._failures import says_what_is_wrong
-from backend.commands._service import refuse_without_data
+from backend.commands._service import open_data
 from backend.domain import ROLES, Role
 from backend.errors import UnusableValueError
 from backend.settings import Settings
@@ -59,13 +59,8 @@ def add(name: str, role: Role | None, password_stdin: bool) -> None:
 @says_what_is_wrong
 def list_() -> None:
     """List all accounts."""
-    settings = Settings.from_env(os.environ)
-    refuse_without_data(settings)
-    store = open_store(settings)
-    try:
+    with open_data() as (settings, store):
         accounts = store.users.all()
-    finally:
-        store.close()
     if settings.basic_auth_user:
         click.echo(f"{settings.basic_auth_user}: {settings.basic_auth_role} (BASIC_AUTH_USER)")
     for account in accounts:
@@ -77,11 +72,6 @@ def list_() -> None:
 @says_what_is_wrong
 def remove(name: str) -> None:
     """Remove the account NAME; its sessions end at once, its decisions stay."""
-    settings = Settings.from_env(os.environ)
-    refuse_without_data(settings)
-    store = open_store(settings)
-    try:
+    with open_data() as (_, store):
         store.users.delete(name)
-    finally:
-        store.close()
     click.echo(f"Account {name} has been removed.")
