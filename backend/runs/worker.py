@@ -1,6 +1,7 @@
 """The worker: pulls, live evidence, scheduled runs, publishing; any number of workers share one database."""
 
 import contextlib
+import ctypes
 import logging
 import os
 import secrets
@@ -41,6 +42,8 @@ HEARTBEAT_SECONDS = 1.0
 CHORE_LEASE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 900.0
 LOOK_SECONDS = 10.0
+#: From malloc.h, and the bytes from which a block counts as large: a column of 130,000 answers.
+M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20
 #: A run that was told to stop has so long to reach a place where it can.
 STOP_SECONDS = 4.0
 
@@ -55,6 +58,7 @@ PublishedState = tuple[int | None, float | None, str, int, str]
 def run_worker(settings: Settings, stop_event: threading.Event) -> None:
     """Work until told to stop: runs in this thread, chores that wait for the network in another."""
     configure_logging(settings.log_level, settings.secrets())
+    give_large_blocks_back()
     store = open_store(settings)
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     chores = Chores(store, settings, owner, requests.Session())
@@ -66,6 +70,12 @@ def run_worker(settings: Settings, stop_event: threading.Event) -> None:
     threading.Thread(target=_end_late, args=(stop_event, runs.put_back), name="end", daemon=True).start()
     _repeat(runs.once, stop_event, POLL_SECONDS)
     thread.join(timeout=3.0)  # a chore that waits for the network is dropped: its lease runs out
+
+
+def give_large_blocks_back() -> None:
+    """Let glibc return large arrays to the system when they are freed; it would keep room for several of them."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library: it has its own ways
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def _end_late(stop_event: threading.Event, put_back: Callable[[], None]) -> None:

@@ -1,5 +1,8 @@
 """Runs from stored answers: statistics, live evidence, the queue, failures, takeover."""
 
+import platform
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -440,3 +443,21 @@ def test_worker_with_nothing_to_do_asks_once_for_all_projects(
     store.comparisons.apply(project.id, Batch(comparisons=[replace(rows[0], annotation_id=9_999)]))
     runs.once()
     assert looks
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have their own ways")
+def test_worker_gives_large_arrays_back_to_the_system() -> None:
+    script = """
+import numpy as np, psutil
+from backend.runs.worker import give_large_blocks_back
+
+give_large_blocks_back()
+before = psutil.Process().memory_info().rss
+for _ in range(3):
+    arrays = [np.ones(2_000_000) for _ in range(10)]
+    small = [bytearray(1000) for _ in range(1000)]
+    del arrays
+print((psutil.Process().memory_info().rss - before) / 2**20)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(ended.stdout) < 50.0  # 155 MB where malloc keeps room for them
