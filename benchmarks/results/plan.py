@@ -160,7 +160,8 @@ def _looks(size: Size) -> list[Cell]:
     for looks in size.looks:
         for n_biased in (0, 12):
             at = {"n_biased": n_biased, "looks": looks, "runs": size.looks_leaning if n_biased else size.looks_null}
-            for crowd in ("together", "joining"):
+            # joining one by one is the milder case: shown at the fewest looks
+            for crowd in ("together", "joining") if looks == min(size.looks) else ("together",):
                 cell = f"lasting-{crowd}-{looks}-{n_biased}"
                 found.append(Cell(cell, f"{PACKAGE}.looks:lasting", at | {"crowd": crowd}))
             at = at | {"runs": size.looks_lists}
