@@ -29,7 +29,7 @@ from fdr_core import SufficientStatistics
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
 from tests.backend.conftest import FakeClock
-from tests.backend.test_worker import crowd_rows
+from tests.backend.stored_crowd import crowd_rows
 
 
 @pytest.fixture(autouse=True)

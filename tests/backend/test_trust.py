@@ -35,7 +35,7 @@ from harness.filled import answer, fill
 from harness.label_configs import PAIRWISE
 from tests.backend.closed_service import CLOSED, SECRET, STRANGER, basic
 from tests.backend.conftest import SLOW, FakeClock
-from tests.backend.test_worker import crowd_rows
+from tests.backend.stored_crowd import crowd_rows
 
 # -- metrics
 

@@ -35,3 +35,12 @@ def visible(page: str) -> str:
 
 def person_url(project: Project, annotator: str) -> str:
     return f"/ui/projects/{project.id}/annotator?id={annotator}"
+
+
+def settings_form(page: str) -> dict[str, str]:
+    """What a browser would send back unchanged."""
+    form = dict(re.findall(r'<input id="set-[^"]+" name="([^"]+)" value="([^"]*)"', page))
+    for name, options in re.findall(r'<select id="set-[^"]+" name="([^"]+)".*?>(.*?)</select>', page, re.DOTALL):
+        (form[name],) = re.findall(r'value="([^"]*)" selected', options)
+    form |= dict.fromkeys(re.findall(r'type="checkbox" id="[^"]+" name="([^"]+)"[^>]* checked', page), "on")
+    return {**form, "outcomes": ""}

@@ -13,15 +13,13 @@ from sqlalchemy import event
 
 from backend.app import create_app
 from backend.domain import Project, StoredEvidence, Trigger
-from backend.projects.config import parse_config
 from backend.projects.demo import load_demo
 from backend.report.words import finding_kind
 from backend.runs.review_priority import heaviest_answers, side_shares, wilson
 from backend.settings import Settings
 from backend.store import Store, open_store
-from fdr_core.options import PROJECT_OPTIONS, Option
 from harness import world
-from tests.backend.dashboard.browsing import HTML, TABS, get, person_url, post, token, visible
+from tests.backend.dashboard.browsing import HTML, TABS, get, person_url, post, settings_form, token, visible
 
 
 def _beside_nobody(folder: Path) -> Settings:
@@ -286,75 +284,6 @@ def test_action_asked_for_by_another_site_is_refused(client: FlaskClient, judged
         f"/ui/projects/{judged.id}/decisions", data=data, headers={**HTML, "Origin": "http://evil.example"}
     )
     assert answer.status_code == 403
-
-
-def settings_form(page: str) -> dict[str, str]:
-    """What a browser would send back unchanged."""
-    form = dict(re.findall(r'<input id="set-[^"]+" name="([^"]+)" value="([^"]*)"', page))
-    for name, options in re.findall(r'<select id="set-[^"]+" name="([^"]+)".*?>(.*?)</select>', page, re.DOTALL):
-        (form[name],) = re.findall(r'value="([^"]*)" selected', options)
-    form |= dict.fromkeys(re.findall(r'type="checkbox" id="[^"]+" name="([^"]+)"[^>]* checked', page), "on")
-    return {**form, "outcomes": ""}
-
-
-def test_settings_sent_back_unchanged_change_nothing(client: FlaskClient, store: Store, judged: Project) -> None:
-    path = f"/ui/projects/{judged.id}/settings"
-    before = store.projects.get(judged.id).config
-    assert post(client, path, **settings_form(get(client, path))).status_code == 302
-    assert store.projects.get(judged.id).config == before
-    assert "Nothing was changed" in get(client, path)
-
-
-CHOSEN = [(option, value) for option in PROJECT_OPTIONS for value in (*option.choices, option.default)]
-
-
-@pytest.mark.parametrize(("option", "value"), CHOSEN, ids=lambda part: getattr(part, "name", str(part)))
-def test_saving_another_setting_keeps_what_was_chosen(
-    fresh: tuple[FlaskClient, Store, Settings], option: Option, value: str
-) -> None:
-    """The owner's "not random" was once lost here, because the form did not offer it."""
-    client, store, _ = fresh
-    project = world.register(store, 1, "Kept")
-    store.projects.set_config(project.id, parse_config({option.name: value}))
-    path = f"/ui/projects/{project.id}/settings"
-    form = {**settings_form(get(client, path)), "every_answers": "77"}
-    assert post(client, path, **form).status_code == 302
-    assert store.projects.get(project.id).config == parse_config({option.name: value, "every_answers": 77}).to_json()
-
-
-def test_settings_changed_are_stored_and_empty_schedule_means_never(
-    client: FlaskClient, store: Store, judged: Project
-) -> None:
-    path = f"/ui/projects/{judged.id}/settings"
-    form = {**settings_form(get(client, path)), "q": "0.2", "every_minutes": "", "publish.tab": "on"}
-    assert post(client, path, **form).status_code == 302
-    config = store.projects.get(judged.id).config
-    assert (config["q"], config["every_minutes"], config["publish"]["tab"]) == (0.2, None, True)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"q": "10"}, "q must be a number between 0 and 1, such as 0.1; you typed 10"),
-        ({"q": "lots"}, "q must be a number between 0 and 1, such as 0.1; you typed lots"),
-        ({"every_minutes": "0"}, "every_minutes must be greater than or equal to 0.1; you typed 0"),
-        ({"control": "nonsense"}, "has no control"),
-        ({"outcomes": "{"}, "outcomes"),
-        ({"draws": "-1"}, "draws must be a whole number from 0"),
-        ({"draws": "0", "decide_by": "lbi"}, "knockoff LBI decides"),
-        ({"method": "magic"}, "method must be one of auto, flip, paper"),
-    ],
-)
-def test_settings_that_do_not_fit_are_explained_and_kept_on_the_form(
-    client: FlaskClient, store: Store, judged: Project, change: dict[str, str], said: str
-) -> None:
-    path = f"/ui/projects/{judged.id}/settings"
-    before = store.projects.get(judged.id).config
-    answer = post(client, path, **{**settings_form(get(client, path)), **change})
-    assert answer.status_code == 422
-    assert "Nothing was saved" in answer.text
-    assert said in visible(answer.text).replace("&#39;", "'")
-    assert store.projects.get(judged.id).config == before
 
 
 def test_run_now_queues_a_run_and_tells_its_progress(fresh: tuple[FlaskClient, Store, Settings]) -> None:

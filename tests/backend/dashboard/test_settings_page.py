@@ -1,0 +1,74 @@
+"""The settings page without a browser: what is chosen stays, what does not fit is explained."""
+
+from __future__ import annotations
+
+import pytest
+from flask.testing import FlaskClient
+
+from backend.domain import Project
+from backend.projects.config import parse_config
+from backend.settings import Settings
+from backend.store import Store
+from fdr_core.options import PROJECT_OPTIONS, Option
+from harness import world
+from tests.backend.dashboard.browsing import get, post, settings_form, visible
+
+
+def test_settings_sent_back_unchanged_change_nothing(client: FlaskClient, store: Store, judged: Project) -> None:
+    path = f"/ui/projects/{judged.id}/settings"
+    before = store.projects.get(judged.id).config
+    assert post(client, path, **settings_form(get(client, path))).status_code == 302
+    assert store.projects.get(judged.id).config == before
+    assert "Nothing was changed" in get(client, path)
+
+
+CHOSEN = [(option, value) for option in PROJECT_OPTIONS for value in (*option.choices, option.default)]
+
+
+@pytest.mark.parametrize(("option", "value"), CHOSEN, ids=lambda part: getattr(part, "name", str(part)))
+def test_saving_another_setting_keeps_what_was_chosen(
+    fresh: tuple[FlaskClient, Store, Settings], option: Option, value: str
+) -> None:
+    """The owner's "not random" was once lost here, because the form did not offer it."""
+    client, store, _ = fresh
+    project = world.register(store, 1, "Kept")
+    store.projects.set_config(project.id, parse_config({option.name: value}))
+    path = f"/ui/projects/{project.id}/settings"
+    form = {**settings_form(get(client, path)), "every_answers": "77"}
+    assert post(client, path, **form).status_code == 302
+    assert store.projects.get(project.id).config == parse_config({option.name: value, "every_answers": 77}).to_json()
+
+
+def test_settings_changed_are_stored_and_empty_schedule_means_never(
+    client: FlaskClient, store: Store, judged: Project
+) -> None:
+    path = f"/ui/projects/{judged.id}/settings"
+    form = {**settings_form(get(client, path)), "q": "0.2", "every_minutes": "", "publish.tab": "on"}
+    assert post(client, path, **form).status_code == 302
+    config = store.projects.get(judged.id).config
+    assert (config["q"], config["every_minutes"], config["publish"]["tab"]) == (0.2, None, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"q": "10"}, "q must be a number between 0 and 1, such as 0.1; you typed 10"),
+        ({"q": "lots"}, "q must be a number between 0 and 1, such as 0.1; you typed lots"),
+        ({"every_minutes": "0"}, "every_minutes must be greater than or equal to 0.1; you typed 0"),
+        ({"control": "nonsense"}, "has no control"),
+        ({"outcomes": "{"}, "outcomes"),
+        ({"draws": "-1"}, "draws must be a whole number from 0"),
+        ({"draws": "0", "decide_by": "lbi"}, "knockoff LBI decides"),
+        ({"method": "magic"}, "method must be one of auto, flip, paper"),
+    ],
+)
+def test_settings_that_do_not_fit_are_explained_and_kept_on_the_form(
+    client: FlaskClient, store: Store, judged: Project, change: dict[str, str], said: str
+) -> None:
+    path = f"/ui/projects/{judged.id}/settings"
+    before = store.projects.get(judged.id).config
+    answer = post(client, path, **{**settings_form(get(client, path)), **change})
+    assert answer.status_code == 422
+    assert "Nothing was saved" in answer.text
+    assert said in visible(answer.text).replace("&#39;", "'")
+    assert store.projects.get(judged.id).config == before
