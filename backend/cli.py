@@ -66,6 +66,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
+        # Before numpy is loaded: the matrices here are small, and threads that wait for each other on a busy machine
+        # made `analyze` twenty times slower.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
         try:
             found: Any = getattr(importlib.import_module(f"backend.commands.{name}"), name)
         except ModuleNotFoundError as error:

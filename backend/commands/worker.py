@@ -15,9 +15,6 @@ from backend.settings import Settings
 def worker() -> None:
     """Run the worker alone: pulls, runs, publishing; several may share one PostgreSQL."""
     os.nice(10)  # events are answered first
-    os.environ.setdefault(
-        "OMP_NUM_THREADS", "1"
-    )  # must be set before numpy is loaded; its matrix products here are small
     # Imported here: the worker loads the numerics, which `evenhand worker --help` does not need.
     from backend.runs.worker import run_worker
 
