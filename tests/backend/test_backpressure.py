@@ -63,6 +63,26 @@ def test_request_by_what_has_come_in(ends: tuple[socket.socket, socket.socket], 
     assert Arrival(1000).read(ours) is state
 
 
+@pytest.mark.parametrize(
+    ("sent", "is_cut"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", False),
+        (b"POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\nabc", True),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", False),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"x" * 1001, True),
+        (b"x" * 70_000, True),
+    ],
+)
+def test_request_is_cut_where_its_client_sends_what_nobody_reads(
+    ends: tuple[socket.socket, socket.socket], sent: bytes, is_cut: bool
+) -> None:
+    ours, theirs = ends
+    theirs.sendall(sent)
+    arrival = Arrival(1000)
+    assert arrival.read(ours) is State.WHOLE
+    assert arrival.is_cut is is_cut
+
+
 def test_request_whose_client_expects_a_word_gets_it(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = ends
     theirs.sendall(b"POST / HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
