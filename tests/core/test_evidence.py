@@ -128,6 +128,11 @@ def test_bias_estimates_of_a_few_or_equal_answers_are_inside_the_range() -> None
     assert (half_told.estimate[0], half_told.high[0]) == (1.0, 1.0)
 
 
+def test_bias_of_people_who_answered_nothing_may_be_anything() -> None:
+    found = evidence.bias_estimates(one_annotator([]), np.zeros(2), np.ones(2), 2)
+    assert (found.estimate.tolist(), found.low.tolist(), found.high.tolist()) == ([0, 0], [-1, -1], [1, 1])
+
+
 def test_bias_estimate_and_interval_where_items_leave_four_fifths_of_the_information_worked_by_hand() -> None:
     found = evidence.bias_estimates(one_annotator([1.0] * 22 + [-1.0] * 18), np.zeros(2), np.array([0.8]), 1)
     estimate = 4 / 32
