@@ -306,14 +306,14 @@ def test_rows_that_contradict_each_other_leave_the_database_as_it_was(
 
 
 def test_database_with_work_in_it_is_replaced_only_when_asked(
-    archive: Path, store: Store, database_url: str, tmp_path: Path
+    archive: Path, whole_archive: Path, store: Store, database_url: str
 ) -> None:
     fill(store, ("11", "12"))
     store.close()
     with pytest.raises(ConflictError, match="--replace"):
         restore(database_url, archive, replace=False)
     restore(database_url, archive, replace=True)
-    after, source = reopened(database_url), reopened(f"sqlite:///{tmp_path / 'single.db'}")
+    after, source = reopened(database_url), reopened(f"sqlite:///{whole_archive.with_name('single.db')}")
     assert contents(after) == contents(source)
     after.close()
     source.close()
