@@ -231,6 +231,11 @@ def test_event_that_breaks_the_protocol_is_refused_with_what_was_expected(body: 
         payloads.read_event(body)
 
 
+def test_setup_whose_parameters_are_no_object_is_refused() -> None:
+    with pytest.raises(PayloadError, match="extra_params is"):
+        payloads.read_setup({"project": "1.5", "schema": "<View/>", "extra_params": [1]})
+
+
 def test_title_and_hostname_are_cut_where_the_columns_end() -> None:
     setup = {"project": "1.5", "schema": "<View/>", "hostname": "h" * 501}
     assert payloads.read_setup(setup).hostname == "h" * 500
