@@ -165,8 +165,8 @@ def own_slopes_on_placed_sides(rng: Generator, n_biased: Any = 45) -> Any:
 @pytest.mark.parametrize(
     ("make", "runs", "least"),
     [
-        (partial(simulate_variant, "H8"), 20, 0.5),
-        (own_slopes_on_placed_sides, 20, 0.36),
+        (partial(simulate_variant, "H8"), 20, 0.66),
+        (own_slopes_on_placed_sides, 20, 0.42),
         (partial(own_slopes_on_placed_sides, n_biased=0), 30, 0.0),
         (lambda rng: SCENARIOS["team-better-left"].make(rng=rng), 60, 0.6),
     ],
