@@ -348,7 +348,7 @@ def test_commands_export_erase_and_readmit(tmp_path: Path, monkeypatch: pytest.M
     assert LEANS in dump(store)
     done = run.invoke(program, ["annotator", "erase", LEANS, "--yes"])
     assert done.exit_code == 0, done.output
-    assert "To be done by hand" in done.output
+    assert "What remains to be done by hand" in done.output
     assert LEANS not in dump(store)
     assert run.invoke(program, ["annotator", "erase", LEANS, "--yes"]).exit_code == 1
     assert run.invoke(program, ["annotator", "readmit", LEANS, "--label-studio", URL]).exit_code == 0
