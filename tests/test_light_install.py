@@ -59,6 +59,7 @@ def test_dependencies_are_four_and_extras_bring_what_the_program_names() -> None
         assert module.replace("_", "-") in declared, f"{extra} does not bring {module}"
 
 
+@pytest.mark.slow
 def test_library_without_extras_detects(tmp_path: Path) -> None:
     code = (
         "import numpy as np\nfrom fdr_core import detect\nfrom fdr_core.simulate import small_team\n"
@@ -69,6 +70,7 @@ def test_library_without_extras_detects(tmp_path: Path) -> None:
     assert "annotators flagged" in done.stdout
 
 
+@pytest.mark.slow
 def test_doctor_without_extras_reads_files() -> None:
     names = ("columns.csv", "fastchat_pairs.jsonl", "label_studio.json", "chatbot_arena_55k.csv")
     for exit_code, out, errors in commands(*[("doctor", SAMPLES / name) for name in names]):
@@ -76,6 +78,7 @@ def test_doctor_without_extras_reads_files() -> None:
         assert "Columns:" in out
 
 
+@pytest.mark.slow
 def test_csv_without_arrow_is_as_strict_about_rows(tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_text("annotator,left,right,choice\na,x,y,left,1,2\n")
     (tmp_path / "zeros.csv").write_text("annotator,left,right,choice\n007,x,y,left\n7,y,x,left\n")
@@ -84,6 +87,7 @@ def test_csv_without_arrow_is_as_strict_about_rows(tmp_path: Path) -> None:
     assert "annotators: 2" in out
 
 
+@pytest.mark.slow
 def test_gate_and_simulate_without_extras_work(tmp_path: Path) -> None:
     done = commands(("simulate", tmp_path / "crowd.csv"), ("gate", SAMPLES / "recorder.jsonl"))
     assert [exit_code for exit_code, _, _ in done] == [0, 3], done
@@ -100,6 +104,7 @@ def test_command_without_its_extra_says_which_one_it_wants(command: tuple[object
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_parquet_and_the_exact_solver_without_their_extras_say_which_they_want(tmp_path: Path) -> None:
     import pandas as pd
 

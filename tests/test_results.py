@@ -276,6 +276,7 @@ def test_oracle_likelihoods_of_seven_point_answers_sum_to_one() -> None:
     assert oracle._graded(levels, utility).sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_cells_of_each_kind_run_on_one_data_set() -> None:
     ours, peer = our_quality("evenhand", "team-12", 1), peer_quality("binomial", "team-12", 1)
     assert ours["biased"] == peer["biased"] == 2
@@ -325,6 +326,7 @@ def test_fast_regression_agrees_with_statsmodels() -> None:
     assert min(glm_agreement("team-30", 1)["jaccard"]) >= 0.8
 
 
+@pytest.mark.slow
 def test_speed_measures_a_process_of_its_own_and_states_a_limit() -> None:
     done = speed.measure("benchmarks.results.peers:binomial", (60, 20, 1800), limit=60)
     assert done["seconds"] > 0
@@ -352,6 +354,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, 
     return tmp_path, leaning
 
 
+@pytest.mark.slow
 def test_real_data_cells_read_a_folder_and_compare_with_the_papers_list(data_folder: tuple[Path, Any]) -> None:
     folder, leaning = data_folder
     college, other = paper_sets.study("worldcollege", 2), real_data.other("llmfao")
