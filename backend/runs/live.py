@@ -16,7 +16,7 @@ from backend.store import Store
 from fdr_core.live import LiveConsensus
 from fdr_core.live import LiveEvidence as Process
 
-BATCH = 5_000
+BATCH = 1_000
 #: Time for one piece of catching up, between which runs have their turn.
 SLICE_SECONDS = 2.0
 #: Pairs that came in since the last sorting; looking them up costs memory instead of time.

@@ -19,18 +19,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from backend.server.arrivals import PIECE, Arrival, State
-from backend.server.slow_clients import REQUEST_SECONDS, SILENCE_SECONDS, hurried
+from backend.server.slow_clients import REQUEST_SECONDS, SILENCE_SECONDS, hurried_accept
 from backend.web.context import KEY
 from backend.web.refusals import Refusals
 
 EVENT = b"POST /webhook"
 PROBES = (b"GET /health ",)
 #: Threads kept for events, beside one for health checks and THREADS for everything else. They wait for a common write
-#: most of the time, so their number is how many events share one.
-EVENT_THREADS = 32
+#: most of the time, so their number is how many events share one; more of them would keep health checks waiting.
+EVENT_THREADS = 16
 RETRY_AFTER_SECONDS = 1
 MESSAGE = "too many events are under way; this one was not taken: send it again, or let the next pull bring it"
 BODY = json.dumps({"ok": False, "error": {"code": "overloaded", "message": MESSAGE}}).encode()
@@ -59,7 +59,6 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         super().__init__(*args, **options)
         self._lock = threading.Lock()
         self._under_way = 0
-        self._arrivals = 0
         self._limit = 0
         self._longest_body = 0
         self._refusals = Refusals()
@@ -77,17 +76,21 @@ class BoundedWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no type
         sys.setswitchinterval(SWITCH_SECONDS)
 
     def accept(self, listener: Any) -> None:
-        """Take all connections that wait, not one a round: under load they would wait in front of the bound."""
+        """Take all connections that wait, not one a round: under load they would wait in front of the bound.
+
+        Nothing here is asked of the system that is known already: every call lets all other threads go first.
+        """
+        ours = listener.getsockname()
         for _ in range(MOST_AT_ONCE):
-            before = self._arrivals
-            super().accept(listener)
-            if self._arrivals == before:
+            try:
+                connection, address = hurried_accept(listener)
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
+            self.nr_conns += 1
+            self.enqueue_req(TConn(self.cfg, connection, address, ours))
 
     def enqueue_req(self, conn: Any) -> None:
         """Begin to receive a request; what an earlier one of the connection read ahead is handed on at once."""
-        self._arrivals += 1
-        conn.sock = hurried(conn.sock)
         if conn.parser is not None and conn.parser.unreader.buf.getvalue():
             self._hand_on(conn, b"")
             return

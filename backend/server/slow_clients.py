@@ -50,11 +50,8 @@ class HurriedSocket(socket.socket):
             self.settimeout(former)
 
 
-def hurried(connection: socket.socket) -> HurriedSocket:
-    """The same connection with the limits."""
-    if isinstance(connection, HurriedSocket):
-        return connection
-    timeout = connection.gettimeout()
-    replaced = HurriedSocket(fileno=connection.detach())
-    replaced.settimeout(timeout)
-    return replaced
+def hurried_accept(listener: socket.socket) -> tuple[HurriedSocket, Any]:
+    """The next connection that waits, with the limits; raises BlockingIOError if there is none."""
+    connection, address = listener.accept()
+    family, kind, protocol = connection.family, connection.type, connection.proto
+    return HurriedSocket(family, kind, protocol, fileno=connection.detach()), address
