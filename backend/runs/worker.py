@@ -29,6 +29,7 @@ from backend.runs.statistics import Current, StatisticsCache
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.store.leases import chore_lease
+from backend.store.runs import DROPPED_WITHOUT_NEWS
 from fdr_core import FdrCoreError
 from fdr_core.live import LiveConsensus
 
@@ -46,9 +47,6 @@ LOOK_SECONDS = 10.0
 M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20
 #: A run that was told to stop has so long to reach a place where it can.
 STOP_SECONDS = 4.0
-
-#: Runs that the service itself asked for; what people ask for is carried out and shown even if nothing is new.
-DROPPED_WITHOUT_NEWS = (Trigger.SCHEDULE, Trigger.WARNING, Trigger.ERASURE)
 
 ALERTS: tuple[Kind, ...] = ("alerts",)
 

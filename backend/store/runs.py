@@ -21,6 +21,8 @@ from backend.store.schema import leases, run_paths, runs
 from backend.store.spending import SpendingStore
 
 MAX_ATTEMPTS = 5
+#: Runs that the service itself asked for; they are dropped where nothing is new, what people ask for never is.
+DROPPED_WITHOUT_NEWS = (Trigger.SCHEDULE, Trigger.WARNING, Trigger.ERASURE)
 
 
 class RunStore(Aggregate):
@@ -40,7 +42,7 @@ class RunStore(Aggregate):
         self._flags, self._spending = flags, spending
 
     def request(self, project_id: int, trigger: Trigger, requested_by: str | None = None) -> Run:
-        """Ask for a run; a run of the project that still waits stands for all requests."""
+        """Ask for a run; one that still waits stands for all requests, and becomes the person's who asks."""
         waiting = select(runs).where(runs.c.project_id == project_id, runs.c.status == "queued")
         with self._database.write() as connection:
             # The project's row serialises requests, so that two of them cannot both find an empty queue.
@@ -51,6 +53,9 @@ class RunStore(Aggregate):
                 insert = runs.insert().values(project_id=project_id, requested_at=self._database.clock(), **values)
                 key = connection.execute(insert).inserted_primary_key
                 row = connection.execute(select(runs).where(runs.c.id == (key or (0,))[0])).one()
+            elif row.trigger in DROPPED_WITHOUT_NEWS and trigger not in DROPPED_WITHOUT_NEWS:
+                _set(connection, row.id, trigger=trigger.value, requested_by=requested_by)
+                row = connection.execute(select(runs).where(runs.c.id == row.id)).one()
             return _run(row)
 
     def claim(self, owner: str, seconds: float) -> tuple[Run, Lease] | None:
