@@ -191,9 +191,10 @@ class Rig:
         return sum(ours.get(key) != theirs.get(key) for key in {*ours, *theirs})
 
     def is_published(self) -> bool:
-        """Whether every task shows one prediction of one version and every lasting flag has one card."""
+        """Whether every task shows one prediction of one version, and whoever is flagged or warned has one card."""
         with self.store() as store:
             flags = {str(flag["annotator_id"]) for flag in store.flags.all(self.project_id)}
+            warned = set(store.live.warned(self.project_id))
             states = {record.state for record in store.publications.get(self.project_id).values()}
         with self.stand_in.lock:
             studio = self.stand_in.studio
@@ -201,7 +202,7 @@ class Rig:
             tasks = [key for key, row in studio.tasks.items() if row["project"] == self.crowd.project]
             cards = [row["data"][ALERT_ANNOTATOR] for row in studio.tasks.values() if ALERT_ANNOTATOR in row["data"]]
         is_settled = states <= {"done", "intended"}
-        return is_settled and bool(flags) and sorted(shown) == sorted(tasks) and sorted(cards) == sorted(flags)
+        return is_settled and bool(flags) and sorted(shown) == sorted(tasks) and sorted(cards) == sorted(flags | warned)
 
     def examine(self, outcome: Outcome, *, by_worker: bool = False, may_lose: bool = False) -> None:
         """Ask everything that must hold after any fault.
