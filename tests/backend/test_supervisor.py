@@ -151,7 +151,7 @@ def test_serve_beyond_loopback_without_credentials_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MODEL_DIR", str(tmp_path))
-    done = CliRunner().invoke(main, ["serve", "--host", "0.0.0.0"])
+    done = CliRunner().invoke(main, ["serve", "--host", "0.0.0.0", "--port", str(free_port())])
     assert done.exit_code == 2
     assert "BASIC_AUTH_USER" in done.output
 
