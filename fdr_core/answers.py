@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from fdr_core.types import Floats, Ints
 
+#: Up to this many items, sums over pairs of them are held in a table while they are computed.
+_MOST_TABLED = 2000
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -74,6 +77,25 @@ def rows_of(answers: Answers, annotators: Ints, n_annotators: int) -> tuple[Ints
     return rows, position[rows]
 
 
+def pair_sums(left: Ints, right: Ints, value: Floats, n_items: int) -> sp.csr_array:
+    """Sums of a figure per answer over every (left, right): in a table where there are few items, else sparse."""
+    if n_items <= _MOST_TABLED:
+        return sp.csr_array(_totals(left * n_items + right, value, n_items**2).reshape(n_items, n_items))
+    return sp.coo_array((value, (left, right)), shape=(n_items, n_items)).tocsr()
+
+
+def laplacian_of(pairs: sp.csr_array) -> sp.csr_array:
+    """``D'WD`` of the sums of weights per (left, right)."""
+    links = pairs + pairs.T
+    degree = np.asarray(links.sum(axis=1)).ravel()
+    return sp.csr_array(sp.diags_array(degree) - links)
+
+
+def item_pull(left: Ints, right: Ints, value: Floats, n_items: int) -> Floats:
+    """``D'v``: what every item gains and loses."""
+    return _totals(left, value, n_items) - _totals(right, value, n_items)
+
+
 @dataclass(frozen=True)
 class Sums:
     """``pairs`` (left x right counts, hence L), ``B = D'A``, ``n_j``, ``D'y``, ``A'y``, ``y'y`` and N."""
@@ -89,9 +111,7 @@ class Sums:
     @property
     def laplacian(self) -> sp.csr_array:
         """Item Laplacian ``L = D'D``."""
-        links = self.pairs + self.pairs.T
-        degree = np.asarray(links.sum(axis=1)).ravel()
-        return sp.csr_array(sp.diags_array(degree) - links)
+        return laplacian_of(self.pairs)
 
     def __add__(self, other: Sums) -> Sums:
         shape_items = max(self.pairs.shape[0], other.pairs.shape[0])
@@ -133,10 +153,10 @@ def sum_answers(answers: Answers, n_items: int, n_annotators: int) -> Sums:
     signed = np.concatenate([weight, -weight])
     B = sp.coo_array((signed, (items, np.concatenate([annotator, annotator]))), shape=(n_items, n_annotators))
     return Sums(
-        pairs=sp.coo_array((weight, (left, right)), shape=(n_items, n_items)).tocsr(),
+        pairs=pair_sums(left, right, weight, n_items),
         B=B.tocsr(),
         counts=_totals(annotator, weight, n_annotators),
-        Dy=_totals(left, pull, n_items) - _totals(right, pull, n_items),
+        Dy=item_pull(left, right, pull, n_items),
         Ay=_totals(annotator, pull, n_annotators),
         yy=float(pull @ answers.outcome),
         n=float(weight.sum()),

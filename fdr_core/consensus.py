@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
-from fdr_core.answers import Answers
+from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.design import DENSE_ITEMS, item_solver
 from fdr_core.types import Floats, Ints
 
@@ -162,8 +161,9 @@ class Consensus:
             mean, variance = self.honest.moments(x)
             pull = answers.weight * b * (self._grade - mean) / 2
             self._information = answers.weight * b**2 * variance / 4
-            gradient = np.bincount(answers.left, pull, n) - np.bincount(answers.right, pull, n) - self._ridge * u
-            self._solver = item_solver(self._laplacian(), ridge=self._ridge)
+            gradient = item_pull(answers.left, answers.right, pull, n) - self._ridge * u
+            pairs = pair_sums(answers.left, answers.right, self._information, n)
+            self._solver = item_solver(laplacian_of(pairs), ridge=self._ridge)
             step = self._solver.solve(gradient)
             u = u + np.clip(step, -2.0, 2.0)
             if np.abs(step).max(initial=0.0) < 1e-3:
@@ -171,16 +171,6 @@ class Consensus:
                 break
         self._u = u
         return converged
-
-    def _laplacian(self) -> sp.csr_array:
-        answers, n = self._answers, self._n_items
-        if n <= DENSE_ITEMS:
-            pairs = np.bincount(answers.left * n + answers.right, self._information, n * n).reshape(n, n)
-            links = sp.csr_array(pairs + pairs.T)
-        else:
-            links = sp.coo_array((self._information, (answers.left, answers.right)), shape=(n, n)).tocsr()
-            links = links + links.T
-        return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel()) - links)
 
     @cached_property
     def uncertainty(self) -> Floats:

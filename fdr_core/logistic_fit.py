@@ -84,11 +84,11 @@ class LogisticProblem:
         self.model = AnswerModel(answers, side)
         component = components_of(incidence.laplacian(np.ones(len(answers))))
         self._rank = incidence.n_items - int(component.max(initial=-1) + 1)
+        self._gap_at: tuple[Floats, Floats] | None = None
 
     def eta(self, theta: Floats, phi: Floats) -> Floats:
         """``slope (theta_left - theta_right) + lean`` per answer."""
-        j = self._annotator
-        return np.asarray(np.exp(phi[j, SLOPE]) * self._gap(theta) + phi[j, LEAN])
+        return np.asarray(self._slope(phi) * self._gap(theta) + phi[:, LEAN][self._annotator])
 
     def at(self, theta: Floats, phi: Floats) -> Derivatives:
         """Derivatives of the log-likelihood per answer."""
@@ -96,19 +96,19 @@ class LogisticProblem:
 
     def score(self, here: Derivatives, theta: Floats, phi: Floats) -> Floats:
         """(m, 3) gradient of the log-likelihood in phi."""
-        x = np.exp(phi[self._annotator, SLOPE]) * self._gap(theta)
+        x = self._slope(phi) * self._gap(theta)
         lean, slope = self.per_annotator(here.score), self.per_annotator(here.score * x)
         return np.stack([lean, slope, self._per_clicker(here.click_score)], axis=1)
 
     def gradient(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> tuple[Floats, Floats]:
         """Of the penalised log-likelihood, in theta and phi."""
-        slope = np.exp(phi[self._annotator, SLOPE])
+        slope = self._slope(phi)
         by_theta = self._incidence.pull(slope * here.score) - theta / spreads.score**2
         return by_theta, self.score(here, theta, phi) - spreads.beyond(phi) * spreads.precision
 
     def information(self, here: Derivatives, theta: Floats, phi: Floats) -> Floats:
         """(m, 3, 3) expected information on the annotators' parameters."""
-        x = np.exp(phi[self._annotator, SLOPE]) * self._gap(theta)
+        x = self._slope(phi) * self._gap(theta)
         found = np.zeros((self._m, 3, 3))
         found[:, LEAN, LEAN] = self.per_annotator(here.information)
         found[:, SLOPE, SLOPE] = self.per_annotator(here.information * x**2)
@@ -125,7 +125,7 @@ class LogisticProblem:
 
     def system(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> tuple[Eliminated, _Coupling]:
         """The eliminated system for theta, and what brings the annotators' parameters back."""
-        slope = np.exp(phi[self._annotator, SLOPE])
+        slope = self._slope(phi)
         x = slope * self._gap(theta)
         covariance = self._covariance(here, theta, phi, spreads)
         by_click = np.zeros(len(slope))
@@ -139,7 +139,7 @@ class LogisticProblem:
 
     def step_of_items(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
         """Newton step in theta alone."""
-        laplacian = self._incidence.laplacian(np.exp(2 * phi[self._annotator, SLOPE]) * here.information)
+        laplacian = self._incidence.laplacian(self._slope(2 * phi) * here.information)
         alone = Eliminated(laplacian, spreads.score**-2, sp.csr_array((len(theta), 0)))
         return alone.solve(self.gradient(here, theta, phi, spreads)[0])
 
@@ -165,15 +165,21 @@ class LogisticProblem:
 
         Two items of spread 1 are added, so that a handful of items has a spread too.
         """
-        information = np.exp(2 * phi[self._annotator, SLOPE]) * here.information
+        information = self._slope(2 * phi) * here.information
         n, left, right = self._incidence.n_items, self._incidence.left, self._incidence.right
         diagonal = np.asarray(np.bincount(left, information, n) + np.bincount(right, information, n), dtype=np.float64)
         diagonal *= n / max(self._rank, 1)  # a Laplacian has no information on a component's mean
         determined = float((diagonal / (diagonal + spread**-2)).sum()) * self._rank / n
         return float(np.sqrt((theta @ theta + 2.0) / (determined + 2.0)))
 
+    def _slope(self, phi: Floats) -> Floats:
+        return np.asarray(np.exp(phi[:, SLOPE])[self._annotator])
+
     def _gap(self, theta: Floats) -> Floats:
-        return np.asarray(theta[self._incidence.left] - theta[self._incidence.right])
+        """``theta_left - theta_right`` per answer; remembered until other scores are asked for."""
+        if self._gap_at is None or self._gap_at[0] is not theta:
+            self._gap_at = theta, np.asarray(theta[self._incidence.left] - theta[self._incidence.right])
+        return self._gap_at[1]
 
     def per_annotator(self, value: Floats) -> Floats:
         """Sums over every annotator's answers."""

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from fdr_core.answers import Answers
+from fdr_core.answers import Answers, item_pull, laplacian_of
+from fdr_core.codes import distinct_codes
 from fdr_core.design import DENSE_ITEMS, SparseItems
 from fdr_core.types import Floats, Ints, Mask
 
@@ -24,7 +25,7 @@ class Pattern:
     """A sparse matrix whose places stay and whose values change: values at the same place are added."""
 
     def __init__(self, row: Ints, column: Ints, shape: tuple[int, int]) -> None:
-        key, self._place = np.unique(row * shape[1] + column, return_inverse=True)
+        key, self._place = distinct_codes(row * shape[1] + column)
         self.row, self.column = key // shape[1], key % shape[1]
         self._indptr = np.searchsorted(self.row, np.arange(shape[0] + 1))
         self.shape = shape
@@ -48,14 +49,11 @@ class Incidence:
 
     def pull(self, value: Floats) -> Floats:
         """``D'v``: what every item gains and loses."""
-        n = self.n_items
-        return np.asarray(np.bincount(self.left, value, n) - np.bincount(self.right, value, n), dtype=np.float64)
+        return item_pull(self.left, self.right, value, self.n_items)
 
     def laplacian(self, weight: Floats) -> sp.csr_array:
         """``D'WD``."""
-        links = self._links.matrix(self._links.sums(weight))
-        links = links + links.T
-        return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel()) - links)
+        return laplacian_of(self._links.matrix(self._links.sums(weight)))
 
     def met_by(self, chosen: Mask) -> Met:
         """Which of the chosen annotators met which items; remembered until others are asked for."""

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from fdr_core.answers import Answers
+from fdr_core.codes import compact_codes, distinct_partners, first_rows, joint_codes
 from fdr_core.types import Floats, Ints, Mask
 
 #: Repeats or swaps this many standard deviations beyond what fair coins would do count as made on purpose.
@@ -63,7 +64,7 @@ def effective_coins(answers: Answers, coin_source: str) -> Ints:
 
 def _join_one_way_pairs(coin: Ints, shown: Presentations) -> Ints:
     """One coin per pair that always stands in one orientation, where chance does not explain how many do."""
-    first = np.unique(joint_codes(coin, 2 * shown.pair + shown.is_forward), return_index=True)[1]
+    first = first_rows(joint_codes(coin, 2 * shown.pair + shown.is_forward))
     n_pairs = int(shown.pair.max()) + 1
     one_way, on_purpose = _one_way(shown.pair[first], shown.is_forward[first], n_pairs)
     return np.where(one_way[shown.pair], coin.max() + 1 + shown.pair, coin) if on_purpose else coin
@@ -116,46 +117,48 @@ def orders_shown(answers: Answers, coin_source: str, stratum: Ints | None = None
     shown, use = Presentations.of(answers), CoinUse.of(answers)
     code = shown.pair if stratum is None else joint_codes(shown.pair, stratum)
     by_pair = joint_codes(answers.annotator, code)
-    by_coin = joint_codes(by_pair, use.coin)
-    is_under_one = _is_swapped(by_coin, shown.is_forward, use.coin)
-    under_one = _share(answers.weight, is_under_one)
-    if under_one > 0.5:
-        return OrdersShown(by_coin, is_under_one, under_one, on_purpose=True)
-    is_swapped = _is_swapped(by_pair, shown.is_forward, use.coin)
+    if use.n_coins < len(answers):  # otherwise nobody saw anything twice under one coin
+        by_coin = joint_codes(by_pair, use.coin)
+        is_under_one = _Orders.of(by_coin, shown.is_forward, use.coin).are_both[by_coin]
+        under_one = _share(answers.weight, is_under_one)
+        if under_one > 0.5:
+            return OrdersShown(by_coin, is_under_one, under_one, on_purpose=True)
+    orders = _Orders.of(by_pair, shown.is_forward, use.coin)
+    is_swapped = orders.are_both[by_pair]
     same_question = coin_source == "own" or stratum is not None
-    most = None if same_question else 1
-    is_balanced = _is_balanced(by_pair, shown.is_forward, use.coin, most)[by_pair]
+    is_balanced = orders.are_balanced if same_question else orders.are_balanced & (orders.forward <= 1)
     # with shared coins everybody saw the same orders: each pair is then one observation, not one per annotator
-    observed = code if use.is_shared else by_pair
-    on_purpose = _share(answers.weight, is_balanced) >= BALANCED_FROM and _beyond_chance(
-        observed, shown.is_forward, use.coin
-    )
+    observed = _Orders.of(code, shown.is_forward, use.coin) if use.is_shared else orders
+    on_purpose = _share(answers.weight, is_balanced[by_pair]) >= BALANCED_FROM and observed.balance_exceeds_chance
     return OrdersShown(by_pair, is_swapped, _share(answers.weight, is_swapped), on_purpose, same_question)
 
 
-def _is_swapped(unit: Ints, is_forward: Mask, coin: Ints) -> Mask:
-    backward, forward = _coins_by_order(unit, is_forward, coin)
-    return np.asarray(((backward > 0) & (forward > 0))[unit])
-
-
-def _coins_by_order(code: Ints, is_forward: Mask, coin: Ints) -> tuple[Ints, Ints]:
+@dataclass(frozen=True)
+class _Orders:
     """Number of coins under which each code was shown backward, and forward."""
-    met = distinct_partners(2 * code + is_forward, coin, 2 * (int(code.max(initial=-1)) + 1)).reshape(-1, 2)
-    return met[:, 0], met[:, 1]
 
+    backward: Ints
+    forward: Ints
 
-def _is_balanced(code: Ints, is_forward: Mask, coin: Ints, most: int | None = None) -> Mask:
-    """Which codes were shown equally often in both orders, and at most so often in each."""
-    backward, forward = _coins_by_order(code, is_forward, coin)
-    return np.asarray((forward == backward) & (True if most is None else forward <= most))
+    @classmethod
+    def of(cls, code: Ints, is_forward: Mask, coin: Ints) -> _Orders:
+        met = distinct_partners(2 * code + is_forward, coin, 2 * (int(code.max(initial=-1)) + 1)).reshape(-1, 2)
+        return cls(met[:, 0], met[:, 1])
 
+    @property
+    def are_both(self) -> Mask:
+        return np.asarray((self.backward > 0) & (self.forward > 0))
 
-def _beyond_chance(code: Ints, is_forward: Mask, coin: Ints) -> bool:
-    """Whether more codes were shown equally often in both orders than fair coins would have it."""
-    backward, forward = _coins_by_order(code, is_forward, coin)
-    times = backward + forward
-    by_chance = np.where(times % 2 == 0, _chance_of_balance(times), 0.0)
-    return _exceeds(float(_is_balanced(code, is_forward, coin).sum()), by_chance, ON_PURPOSE)
+    @property
+    def are_balanced(self) -> Mask:
+        return np.asarray(self.forward == self.backward)
+
+    @property
+    def balance_exceeds_chance(self) -> bool:
+        """Whether more codes were shown equally often in both orders than fair coins would have it."""
+        times = self.backward + self.forward
+        by_chance = np.where(times % 2 == 0, _chance_of_balance(times), 0.0)
+        return _exceeds(float(self.are_balanced.sum()), by_chance, ON_PURPOSE)
 
 
 def _chance_of_balance(times: Ints) -> Floats:
@@ -203,30 +206,5 @@ def coins_per_annotator(answers: Answers, n_annotators: int) -> Floats:
     return distinct_partners(answers.annotator, answers.coin, n_annotators).astype(float)
 
 
-def distinct_partners(who: Ints, partner: Ints, n: int) -> Ints:
-    """How many different partners each code met."""
-    who, _ = distinct_pairs(who, partner)
-    return np.bincount(who, minlength=n)
-
-
-def distinct_pairs(one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """The different pairs of codes, in order."""
-    span = int(other.max(initial=0)) + 1
-    met = np.sort(one.astype(np.int64) * span + other)  # sorted: np.unique would hash, slowly and in much memory
-    first = np.ones(len(met), dtype=bool)
-    first[1:] = met[1:] != met[:-1]
-    return np.divmod(met[first], span)
-
-
 def _share(weight: Floats, chosen: Mask) -> float:
     return float(weight[chosen].sum() / max(float(weight.sum()), 1e-300))
-
-
-def joint_codes(one: Ints, other: Ints) -> Ints:
-    """Compact codes of the pairs of two codes."""
-    return compact_codes(one.astype(np.int64) * (int(other.max(initial=0)) + 1) + other)
-
-
-def compact_codes(code: Ints) -> Ints:
-    """Codes without gaps, in the same order."""
-    return np.asarray(np.unique(code, return_inverse=True)[1], dtype=np.int64)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fdr_core.answers import Answers, Sums
-from fdr_core.audit.coins import CoinUse, coins_per_annotator, distinct_partners
+from fdr_core.audit.coins import CoinUse, coins_per_annotator
+from fdr_core.codes import distinct_partners
 from fdr_core.design import components_of, information_left, item_solver
 from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.types import Floats, Ints, Mask

@@ -91,7 +91,7 @@ def _skips_object(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
     n_skips = float(data.skips[2].sum())
     if n_skips < MIN_SKIPS:
         return
-    z = skips_z(answers, data.skips, figures["items"], figures["annotators"])
+    z = skips_z(answers, data.skips, figures["items"])
     figures["skips_z"] = round(z, 4)
     if abs(z) > Z_LIMIT:
         yield SidesLook(

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import chi2
 
-from fdr_core.answers import Answers, sum_answers
-from fdr_core.audit.coins import CoinUse, distinct_pairs
+from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
+from fdr_core.audit.coins import CoinUse
+from fdr_core.codes import compact_codes, distinct_pairs, first_rows
 from fdr_core.design import item_solver
 from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.knockoffs.signs import mix
@@ -70,7 +71,7 @@ def coin_gaps(answers: Answers, n_items: int, n_annotators: int) -> Gaps:
     x, total, square, n_informative = np.zeros(use.n_coins), 0.0, 0.0, 0
     for side in (0, 1):
         fit, test = answers.take(half == side), answers.take(half != side)
-        theta = _ridge_scores(fit, n_items, n_annotators)
+        theta = _ridge_scores(fit, n_items)
         coin = use.coin[half != side]
         pull = np.bincount(coin, test.weight * (theta[test.left] - theta[test.right]), minlength=use.n_coins)
         gap = pull / np.maximum(np.bincount(coin, test.weight, minlength=use.n_coins), 1e-300)
@@ -146,7 +147,7 @@ def _is_sorted_by_side(use: CoinUse) -> bool:
     half of the cases; in two batches with the better item left in .8 and .2 in at most .68. Rows sorted by the left
     item, or with one order of all pairs before the other, agree nearly always.
     """
-    first = np.unique(use.coin, return_index=True)[1]
+    first = first_rows(use.coin)
     left, right, answer = (column[first] for column in (use.answers.left, use.answers.right, use.answers.outcome))
     same = (left[1:] == left[:-1]) | (right[1:] == right[:-1])
     crossed = (left[1:] == right[:-1]) | (right[1:] == left[:-1])
@@ -175,7 +176,7 @@ def _test(name: str, x: Floats, group: Ints, coin: Ints) -> GroupTest:
     ``2 (|AA'|^2 - sum_c (A'A)_cc^2)``.
     """
     told = np.abs(x[coin]) > 1e-12
-    group, coin = np.unique(group[told], return_inverse=True)[1], coin[told]
+    group, coin = compact_codes(group[told]), coin[told]
     if not len(group):
         return GroupTest(name, 1.0, 0.0)
     n_groups = int(group.max()) + 1
@@ -199,24 +200,25 @@ def _variance(a: Floats, group: Ints, coin: Ints, n_groups: int) -> float:
     return 2.0 * (float((gram.data**2).sum()) - float((own**2).sum()))
 
 
-def skips_z(answers: Answers, skips: tuple[Ints, Ints, Floats], n_items: int, n_annotators: int) -> float:
+def skips_z(answers: Answers, skips: tuple[Ints, Ints, Floats], n_items: int) -> float:
     """Do skips depend on the side of the better item? z over the skipped presentations."""
     left, right, count = skips
-    theta = _ridge_scores(answers, n_items, n_annotators)
+    theta = _ridge_scores(answers, n_items)
     x = theta[left] - theta[right]
     norm = math.sqrt(float(count @ x**2))
     return float(count @ x) / norm if norm > 0 else 0.0
 
 
-def _ridge_scores(answers: Answers, n_items: int, n_annotators: int) -> Floats:
+def _ridge_scores(answers: Answers, n_items: int) -> Floats:
     if not len(answers):
         return np.zeros(n_items)
-    sums = sum_answers(answers, n_items, n_annotators)
-    return item_solver(sums.laplacian, ridge=ridge_for(answers)).solve(sums.Dy)
+    pairs = pair_sums(answers.left, answers.right, answers.weight, n_items)
+    Dy = item_pull(answers.left, answers.right, answers.weight * answers.outcome, n_items)
+    return item_solver(laplacian_of(pairs), ridge=ridge_for(answers)).solve(Dy)
 
 
 def _halves(unit: Ints) -> Ints:
     """Split units into two halves of equal size by a fixed shuffle of their codes."""
-    codes, position = np.unique(unit, return_inverse=True)
-    rank = np.argsort(np.argsort(mix(np.arange(len(codes)).astype(np.uint64))))
+    position = compact_codes(unit)
+    rank = np.argsort(np.argsort(mix(np.arange(position.max(initial=-1) + 1).astype(np.uint64))))
     return np.asarray((rank % 2)[position])

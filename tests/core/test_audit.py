@@ -415,7 +415,7 @@ def test_group_test_that_could_only_come_out_one_way_tells_nothing() -> None:
 def test_skips_before_anybody_answered_depend_on_nothing() -> None:
     none, no_number = np.zeros(0, dtype=int), np.zeros(0)
     nothing = Answers(none, none, none, no_number, none, no_number)
-    assert sides.skips_z(nothing, (np.array([0]), np.array([1]), np.array([3.0])), 2, 1) == 0.0
+    assert sides.skips_z(nothing, (np.array([0]), np.array([1]), np.array([3.0])), 2) == 0.0
 
 
 def test_group_test_of_coins_that_everybody_met_is_that_of_one_group() -> None:

@@ -1,0 +1,64 @@
+"""Codes of rows: numbered without gaps, joined, counted; by tables where codes are dense, else by sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fdr_core.types import Ints
+
+#: Codes up to this many times the number of rows are looked up in a table instead of sorted.
+_DENSE_FACTOR = 4
+
+
+def distinct_partners(who: Ints, partner: Ints, n: int) -> Ints:
+    """How many different partners each code met."""
+    if not _are_all_different(partner):
+        who, _ = distinct_pairs(who, partner)
+    return np.bincount(who, minlength=n)
+
+
+def distinct_pairs(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """The different pairs of codes, in order."""
+    span = int(other.max(initial=0)) + 1
+    met = one.astype(np.int64) * span + other
+    if (met[1:] < met[:-1]).any():
+        met.sort()  # np.unique would hash, slowly and in much memory
+    first = np.ones(len(met), dtype=bool)
+    first[1:] = met[1:] != met[:-1]
+    return np.divmod(met[first], span)
+
+
+def _are_all_different(code: Ints) -> bool:
+    return _is_dense(code) and int(np.bincount(code).max(initial=0)) <= 1
+
+
+def joint_codes(one: Ints, other: Ints) -> Ints:
+    """Compact codes of the pairs of two codes."""
+    return compact_codes(one.astype(np.int64) * (int(other.max(initial=0)) + 1) + other)
+
+
+def compact_codes(code: Ints) -> Ints:
+    """Codes without gaps, in the same order."""
+    return distinct_codes(code)[1]
+
+
+def distinct_codes(code: Ints) -> tuple[Ints, Ints]:
+    """The different codes in order, and the place of every row's among them."""
+    if not _is_dense(code):
+        distinct, place = np.unique(code, return_inverse=True)
+        return distinct, np.asarray(place, dtype=np.int64)
+    occurs = np.zeros(int(code.max(initial=-1)) + 1, dtype=bool)
+    occurs[code] = True
+    return np.flatnonzero(occurs), np.asarray((np.cumsum(occurs) - 1)[code], dtype=np.int64)
+
+
+def first_rows(code: Ints) -> Ints:
+    """The first row of every compact code, in the order of the codes."""
+    first = np.empty(int(code.max(initial=-1)) + 1, dtype=np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]  # of several rows the last to be written stays
+    return first
+
+
+def _is_dense(code: Ints) -> bool:
+    """Whether a table over all codes takes no more room than a few columns, so that nothing needs to be sorted."""
+    return bool(int(code.max(initial=-1)) < _DENSE_FACTOR * len(code) + _DENSE_FACTOR and int(code.min(initial=0)) >= 0)

@@ -1,0 +1,43 @@
+"""Codes of rows: worked by hand, and both ways of numbering them against numpy's."""
+
+import numpy as np
+import pytest
+
+from fdr_core import codes
+
+
+def test_pairs_partners_and_codes_worked_by_hand() -> None:
+    one, other = np.array([3, 3, 1, 3]), np.array([0, 2, 5, 2])
+    assert [part.tolist() for part in codes.distinct_pairs(one, other)] == [[1, 3, 3], [5, 0, 2]]
+    assert codes.distinct_partners(one, other, 5).tolist() == [0, 1, 0, 2, 0]
+    assert codes.joint_codes(one, other).tolist() == [1, 2, 0, 2]
+    assert codes.compact_codes(np.array([7, 2, 7, 9])).tolist() == [1, 0, 1, 2]
+    assert codes.first_rows(np.array([1, 0, 1, 2, 0])).tolist() == [1, 0, 3]
+
+
+@pytest.mark.parametrize("largest", [5, 3_000, 10**12], ids=["table", "nearly a table", "sorted"])
+def test_distinct_codes_are_those_of_numpy_however_large_they_are(largest: int) -> None:
+    code = np.random.default_rng(3).integers(largest, size=700)
+    distinct, place = codes.distinct_codes(code)
+    expected, inverse = np.unique(code, return_inverse=True)
+    assert distinct.tolist() == expected.tolist()
+    assert place.tolist() == inverse.tolist()
+
+
+def test_first_rows_are_those_of_numpy() -> None:
+    code = codes.compact_codes(np.random.default_rng(4).integers(50, size=400))
+    assert codes.first_rows(code).tolist() == np.unique(code, return_index=True)[1].tolist()
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["every partner once", "every partner twice"])
+def test_partners_met_are_counted_once_each(times: int) -> None:
+    rng = np.random.default_rng(5)
+    who, partner = np.tile(rng.integers(7, size=40), times), np.tile(rng.permutation(40), times)
+    expected = [len(set(partner[who == code])) for code in range(9)]
+    assert codes.distinct_partners(who, partner, 9).tolist() == expected
+
+
+def test_nothing_has_no_codes() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    assert codes.compact_codes(none).tolist() == codes.first_rows(none).tolist() == []
+    assert codes.distinct_partners(none, none, 2).tolist() == [0, 0]
