@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from fdr_core.randomisation.alternatives import N_LEANS, LeanTable
 from fdr_core.types import Floats, Ints
@@ -13,6 +14,8 @@ from fdr_core.types import Floats, Ints
 #: What is believed before looking counts like this many annotators, of whom this share leans.
 _PRIOR_ANNOTATORS, _PRIOR_LEANING = 4.0, 0.1
 _EM_STEPS, _TOLERANCE = 200, 1e-4
+#: A lean counts by its chance to show: that its standardised statistic, ``sqrt(sum g^2)`` on average, exceeds this.
+_SHOWS_BEYOND = 0.5
 #: Shares are learnt from about this many annotators at most, evenly taken.
 _MOST_LEARNT_FROM = 5000
 #: Annotators whose tables are held at once.
@@ -57,7 +60,8 @@ class ChoiceEvidence:
     Attributes
     ----------
     log_ratio : (m,) log likelihood of the choices of somebody who leans to that of somebody who judges.
-    pull : (rows,) half log odds of every answer, averaged over the leans of this crowd and the annotator's own slopes.
+    pull : (rows,) half log odds of every answer, averaged over the leans of this crowd that the annotator's answers
+        could show, and over the annotator's own slopes.
     mixture : (leans, slopes) how common each lean is, at each slope.
     slope : (m, slopes) how probable each slope is if the annotator judges.
     converged : whether the shares settled.
@@ -81,11 +85,14 @@ def weigh_choices(answers: ChoiceTable, table: LeanTable, slope_share: Floats) -
     """
     n_slopes, n_kinds = table.honest.shape
     honest, leaning = np.empty((answers.n, n_slopes)), np.empty((answers.n, N_LEANS * n_slopes))
+    information = np.empty_like(leaning)
     choice, per_kind = table.choice.reshape(-1, n_kinds), table.pull.reshape(-1, n_kinds)
     for members, rows in answers.blocks():
         counts = answers.counts(members, rows, n_kinds)
         honest[members], leaning[members] = counts @ table.honest.T, counts @ choice.T
-    fit = _Shares.fit(honest, leaning.reshape(-1, N_LEANS, n_slopes), slope_share)
+        information[members] = counts @ (per_kind**2).T
+    by_lean_and_slope = (-1, N_LEANS, n_slopes)
+    fit = _Shares.fit(honest, leaning.reshape(by_lean_and_slope), information.reshape(by_lean_and_slope), slope_share)
     mixture = fit.mixture.reshape(answers.n, -1)
     pull = np.empty(len(answers.kind))
     for members, rows in answers.blocks():
@@ -102,7 +109,7 @@ class _Shares:
     converged: bool
 
     @classmethod
-    def fit(cls, honest: Floats, leaning: Floats, slope_share: Floats) -> _Shares:
+    def fit(cls, honest: Floats, leaning: Floats, information: Floats, slope_share: Floats) -> _Shares:
         some = slice(None, None, max(1, len(honest) // _MOST_LEARNT_FROM))
         lean_share, slope_share, converged = _learn_shares(honest[some], leaning[some], slope_share)
         judged = honest + np.log(slope_share)
@@ -111,9 +118,16 @@ class _Shares:
         log_judged, log_leant = _log_sum(judged), _log_sum(flat)
         posterior = np.exp(flat - log_leant[:, None]).reshape(leant.shape)
         by_lean = posterior.sum(axis=2)
-        # one mixture of leans for all: an annotator's own choices say too little about the kind of its lean
-        mixture = by_lean.mean(axis=0)[None, :, None] * posterior / np.maximum(by_lean, 1e-300)[:, :, None]
+        own_slope = posterior / np.maximum(by_lean, 1e-300)[:, :, None]
+        # how common a lean is holds for all: an annotator's own choices say too little about the kind of its lean
+        mixture = by_lean.mean(axis=0) * _chance_to_show((own_slope * information).sum(axis=2))
+        mixture = (mixture / mixture.sum(axis=1, keepdims=True))[:, :, None] * own_slope
         return cls(log_leant - log_judged, mixture, np.exp(judged - log_judged[:, None]), converged)
+
+
+def _chance_to_show(information: Floats) -> Floats:
+    """What few answers cannot show in any case should not blunt the test for what they can."""
+    return np.asarray(ndtr(np.sqrt(information) - _SHOWS_BEYOND))
 
 
 def _learn_shares(honest: Floats, leaning: Floats, slope_share: Floats) -> tuple[Floats, Floats, bool]:

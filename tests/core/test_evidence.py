@@ -128,6 +128,20 @@ def test_bias_estimates_of_a_few_or_equal_answers_are_inside_the_range() -> None
     assert (half_told.estimate[0], half_told.high[0]) == (1.0, 1.0)
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_bias_interval_of_equal_answers_rests_on_one_pseudo_observation_worked_by_hand(side: float) -> None:
+    """Ten answers for one side, nine tenths of the information: the bias is 10/9, spread is taken about the side."""
+    found = evidence.bias_estimates(one_annotator(np.full(10, side)), np.zeros(2), np.array([0.9]), 1)
+    near, far = (found.low[0], found.high[0]) if side > 0 else (found.high[0], found.low[0])
+    assert (found.estimate[0], far) == (side, side)
+    assert near == pytest.approx(side * (10 / 9 - 2.2621572 / 9), rel=1e-6)  # Student's t with 9 degrees of freedom
+
+
+def test_bias_of_many_answers_under_one_coin_may_be_anything() -> None:
+    found = evidence.bias_estimates(one_annotator(np.ones(50), coin=[0] * 50), np.zeros(2), np.ones(1), 1)
+    assert (found.estimate[0], found.low[0], found.high[0]) == (1.0, -1.0, 1.0)
+
+
 def test_bias_of_people_who_answered_nothing_may_be_anything() -> None:
     found = evidence.bias_estimates(one_annotator([]), np.zeros(2), np.ones(2), 2)
     assert (found.estimate.tolist(), found.low.tolist(), found.high.tolist()) == ([0, 0], [-1, -1], [1, 1])
@@ -143,11 +157,11 @@ def test_bias_estimate_and_interval_where_items_leave_four_fifths_of_the_informa
 
 
 def test_interval_in_line_with_a_significant_test_excludes_zero_and_stays_in_the_range() -> None:
-    wide = evidence.Bias(np.array([0.3, 0.9, 0.3]), np.array([-0.1, -0.1, -0.1]), np.array([0.7, 1.0, 0.7]))
-    found = wide.in_line_with(np.arange(3), np.array([0.01, 0.04, 0.2]))
+    wide = evidence.Bias(np.array([0.3, 0.9, 0.3, -0.9]), np.array([-0.1] * 3 + [-1.0]), np.array([0.7, 1.0, 0.7, 0.1]))
+    found = wide.in_line_with(np.arange(4), np.array([0.01, 0.04, 0.2, 0.04]))
     narrow, barely = 0.999 * 0.3 * 1.959964 / 2.575829, 0.999 * 0.9 * 1.959964 / 2.053749
-    assert found.low == pytest.approx([0.3 - narrow, 0.9 - barely, -0.1], rel=1e-5)
-    assert found.high == pytest.approx([0.3 + narrow, 1.0, 0.7], rel=1e-5)
+    assert found.low == pytest.approx([0.3 - narrow, 0.9 - barely, -0.1, -1.0], rel=1e-5)
+    assert found.high == pytest.approx([0.3 + narrow, 1.0, 0.7, barely - 0.9], rel=1e-5)
 
 
 def test_counts_by_choice_and_match_ratio_worked_by_hand() -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from fdr_core import Comparisons, detect, rank_intervals
+from fdr_core import Comparisons, detect, rank_intervals, ranking
 from fdr_core.answers import Answers, sum_answers
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.rank_intervals import Z95
@@ -203,3 +203,13 @@ def test_ranking_of_a_refit_is_settled_in_one_step() -> None:
     sums = sums_of(crowd(np.random.default_rng(3)))
     found = ranking_of_refit(refit(sums, FLAGGED, fallback_ridge=5.0), sums)
     assert (found.method, found.converged, found.n_iter) == ("least squares", True, 1)
+
+
+@pytest.mark.parametrize(("most", "changed"), [(3, [(0, 1), (0, 2)]), (2, [])])
+def test_order_changes_are_told_of_components_that_are_not_too_large(
+    monkeypatch: pytest.MonkeyPatch, most: int, changed: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(ranking, "DENSE_ITEMS", most)
+    theta, raw, one = np.array([1.0, 0.5, 0.0]), np.array([0.0, 1.0, 0.5]), np.zeros(3, dtype=np.int64)
+    above, below = ranking._changed_pairs(theta, raw, one)
+    assert list(zip(above.tolist(), below.tolist(), strict=True)) == changed

@@ -133,3 +133,11 @@ def test_multi_copy_rule_on_null_races_controls_the_false_discovery_rate(copies:
         fdp.append((selected & ~signal).sum() / max(1, selected.sum()))
     assert np.mean(fdp) <= 0.2 + 3 * np.std(fdp) / np.sqrt(len(fdp))
     assert np.mean(fdp) > 0.02
+
+
+def test_race_is_won_by_any_lead_beyond_rounding() -> None:
+    """Own columns enter at 3, 2, 2, 0 and 2; their two knockoffs as written below."""
+    entry = np.array([[3.0, 2.0, 2.0, 0.0, 2.0], [2.0, 3.0, 2.0, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0, 2.0 + 1e-15]])
+    level, result = race_results(entry.ravel(), 5)
+    assert level.tolist() == pytest.approx([3.0, 3.0, 2.0, 0.0, 2.0])
+    assert result.tolist() == [1, -1, 0, 0, 0]
