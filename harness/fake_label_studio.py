@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
+from harness.fake_task_list import listed
 from harness.label_configs import PAIRWISE
 from harness.responses import make_response, to_request
 
@@ -256,14 +257,8 @@ class FakeLabelStudio(BaseAdapter):
         return 201, self.projects[self.add_project(**body)]
 
     def _list_tasks(self, *, query: Json, body: Any) -> tuple[int, Any]:
-        rows = [t for t in self.tasks.values() if t["project"] == int(query["project"])]
-        for item in json.loads(query["query"])["filters"]["items"]:
-            column, value = item["filter"].rsplit(":", 1)[1], item["value"]
-            if item["operator"] == "greater":
-                rows = [t for t in rows if t[column] > value]
-            else:
-                rows = [t for t in rows if t[column] >= value]
-        rows = sorted(rows, key=lambda t: t["id"])[: int(query["page_size"])]
+        view = self.views[int(query["view"])]["data"] if "view" in query else None
+        rows = listed((t for t in self.tasks.values() if t["project"] == int(query["project"])), query, view)
         if "include" in query:
             return 200, {"tasks": [{k: t[k] for k in query["include"].split(",")} for t in rows]}
         return 200, {"tasks": [self._with_annotations(t) for t in rows]}

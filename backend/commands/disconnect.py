@@ -22,8 +22,8 @@ def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
     """
     Let the Label Studio project with the id PROJECT go.
 
-    Removes webhook, ML backend, tabs and predictions of ours there. What is stored here is kept, unless --erase is
-    given; `evenhand connect` takes the project up again.
+    Removes webhook, ML backend, tabs, ranks and predictions of ours there. What is stored here is kept, unless
+    --erase is given; `evenhand connect` takes the project up again.
     """
     with open_service(creates=False) as service:
         client = service.need_client()
@@ -37,5 +37,6 @@ def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
         f"  removed there: {plural(done.webhooks, 'webhook')}, {plural(done.backends, 'ML backend')}, "
         f"{plural(done.tabs, 'tab')}, {plural(done.predictions, 'prediction version')}, "
         f"{plural(done.alerts_projects, 'alerts project')}"
+        + (f", ranks from {plural(done.ranks, 'task')}" if done.ranks else "")
     )
     click.echo(f"  here: {f'{done.erased:,} rows erased' if erase else 'everything is kept'}")

@@ -10,6 +10,7 @@ from backend.errors import NotFoundError, UnusableValueError
 from backend.json_values import MAX_ID
 from backend.label_studio import payloads
 from backend.label_studio.payloads import Event, ProjectInfo, Setup
+from backend.label_studio.review_fields import data_fields
 from backend.projects.config import known_only, parse_config
 from backend.projects.model_version import current_version
 from backend.projects.reading import check_project, reading_of
@@ -213,7 +214,7 @@ def _apply_params(store: Store, project: Project, setup: Setup) -> Project:
 
 def _note_fields(store: Store, project: Project, tasks: Sequence[dict[str, Any]]) -> Project:
     """Remember data fields not seen before; the settings are checked against them."""
-    fields = {key for raw in tasks if isinstance(raw.get("data"), dict) for key in raw["data"]}
+    fields = data_fields(tasks)
     if fields <= set(project.task_fields) or len(project.task_fields) >= MAX_FIELDS:
         return project
     known = store.projects.add_task_fields(project.id, fields)

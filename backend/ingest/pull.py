@@ -13,6 +13,7 @@ from backend.label_studio.client import LabelStudioClient, project_epoch
 from backend.label_studio.label_config import Reading
 from backend.label_studio.payloads import JUDGE, clean, read_comparison, read_draft, read_judgement, read_task
 from backend.label_studio.people import user_names
+from backend.label_studio.review_fields import data_fields
 from backend.label_studio.transport import LabelStudioError, LabelStudioMissingError
 from backend.projects.reading import check_project, reading_of
 from backend.projects.solved import resolve_read
@@ -177,7 +178,7 @@ def _pull(store: Store, client: LabelStudioClient, project: Project, *, full: bo
 
 def _learn_fields(store: Store, project: Project, page: list[Json], seen: _Seen) -> Project:
     """Remember data fields never seen before: settings may name them."""
-    fields = {str(key) for task in page if isinstance(task.get("data"), dict) for key in task["data"]}
+    fields = data_fields(page)
     if fields <= seen.fields | set(project.task_fields):
         return project
     seen.fields |= fields

@@ -9,6 +9,7 @@ from backend.label_studio.client import LabelStudioClient
 from backend.label_studio.transport import LabelStudioMissingError
 from backend.label_studio.webhooks import service_url
 from backend.publish.plan import PREFIX as OUR_VERSIONS
+from backend.publish.ranks import remove_ranks
 from backend.publish.tab import is_ours
 from backend.settings import Settings
 from backend.store import Store
@@ -23,6 +24,7 @@ class Disconnection:
     webhooks: int = 0
     backends: int = 0
     tabs: int = 0
+    ranks: int = 0
     predictions: int = 0
     alerts_projects: int = 0
     erased: int = 0
@@ -77,6 +79,7 @@ def _leave(client: LabelStudioClient, settings: Settings, project: Project, done
         if is_ours(str((view.get("data") or {}).get("title") or "")):
             client.delete_view(number, int(view["id"]))
             done.tabs += 1
+    done.ranks = remove_ranks(client, number)
     versions = {str(entry.get("model_version") or "") for entry in client.predictions(number)}
     for version in sorted(version for version in versions if version.startswith(OUR_VERSIONS)):
         client.delete_model_version(number, version)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from backend.errors import UnusableValueError
+from backend.label_studio.review_fields import is_review_field
 from backend.label_studio.side_words import outcomes_of, paired_fields
 from backend.projects.config import ProjectConfig
 
@@ -225,6 +226,8 @@ def _field(key: str, name: str | None, offered: list[str], seen: Collection[str]
     """A data field; one outside the label config is fine as long as tasks may have it."""
     if name is None:
         raise UnusableValueError(f"{key} is not set and the label config does not tell; offered: {', '.join(offered)}")
+    if is_review_field(name):
+        raise UnusableValueError(f"{key} is {name!r}, a rank that this service writes; offered: {', '.join(offered)}")
     if seen and name not in offered and name.split(".")[0].split("[")[0] not in offered:
         raise UnusableValueError(f"{key} is {name!r}, which tasks do not have; offered: {', '.join(offered)}")
     return name

@@ -36,6 +36,7 @@ class Publish(BaseModel):
 
     predictions: bool = False
     tab: bool = False
+    ranks: bool = False  # never part of "all": it writes into the tasks themselves
     alerts: bool = False
     pseudonyms: bool = False
 
@@ -75,7 +76,7 @@ class ProjectConfig(BaseModel):
     lbi_seconds: float | None = _option("lbi_seconds")
     every_minutes: float | None = Field(60.0, ge=0.1, le=1e6, description="Run at most this often; empty: never.")
     every_answers: int | None = Field(200, ge=1, description="Run after this many new answers; empty: never.")
-    publish: Publish = Field(Publish(), description="What is written to Label Studio.")
+    publish: Publish = Field(Publish(), description="What is written to Label Studio: predictions, tab, ranks, alerts.")
     review_tasks: int = Field(
         30, ge=1, le=200, description="Tasks that a flagged annotator's tab shows, heaviest first."
     )

@@ -1,4 +1,4 @@
-"""Publishing to Label Studio: predictions, a Data Manager tab, and the alerts project; only differences are written.
+"""Publishing to Label Studio: predictions, Data Manager tabs, and the alerts project; only differences are written.
 
 Every channel compares what Label Studio holds with what it should hold, so that a call killed at any point is
 completed by the next one. `publications` remembers what was intended, what was done, and when to try again.
@@ -47,11 +47,10 @@ def publish_project(
     project = store.projects.get(project.id)
     config = ProjectConfig.model_validate(project.config)
     context = Context(store, client, project, config, store.runs.latest(project.id), now, settings)
-    waiting: list[str] = []
     failure: LabelStudioError | None = None
     for channel, publish in CHANNELS.items():
         if context.is_waiting(channel):
-            waiting.append(channel)
+            context.waiting.append(channel)
             continue
         try:
             publish(context)
@@ -59,4 +58,4 @@ def publish_project(
             failure = failure or error
     if failure is not None:
         raise failure
-    return PublishReport(context.counts, tuple(waiting))
+    return PublishReport(context.counts, tuple(context.waiting))

@@ -31,6 +31,7 @@ class Context:
     now: float
     settings: Settings | None
     counts: dict[str, int] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
 
     def count(self, name: str, number: int = 1) -> None:
         """Add to the report."""

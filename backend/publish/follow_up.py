@@ -7,6 +7,7 @@ from typing import Any
 
 from backend.label_studio.client import LabelStudioClient, project_epoch
 from backend.label_studio.label_config import PREPARED_COIN, Reading, parse_label_config
+from backend.label_studio.review_fields import without_ranks
 from backend.label_studio.transport import LabelStudioMissingError
 from backend.projects.reading import reading_of
 from backend.publish.context import Context
@@ -68,7 +69,7 @@ def _relabel(context: Context, number: int, tasks: list[int]) -> Json:
 
 def _flipped(task: Json, reading: Reading, label_config: str) -> Json:
     """The task's data with its sides decided by a new, recorded coin."""
-    data = dict(task.get("data") or {})
+    data = without_ranks(task.get("data") or {})
     is_swapped = bool(secrets.randbits(1))
     if is_swapped:
         shown = parse_label_config(label_config)

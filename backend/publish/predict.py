@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from backend.domain import ProjectRef, Run, Task
+from backend.domain import Project, ProjectRef, Run, Task
 from backend.json_values import ids
 from backend.label_studio import payloads
 from backend.label_studio.label_config import Reading
@@ -21,25 +21,29 @@ PART = 500
 def predict_tasks(
     store: Store, settings: Settings, ref: ProjectRef | None, tasks: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any] | list[Any]]:
-    """One entry per task from the latest finished run: a prediction, or an empty list where there is nothing to say.
+    """One entry per task: what the latest finished run says where predictions are published, else an empty list.
 
-    Label Studio takes an empty list for "no prediction"; an empty prediction would show up as a tab with 0.00 %. Only
-    where predictions are published do open tasks carry an empty one, as those we write ourselves.
+    Label Studio takes an empty list for "no prediction". It asks whenever somebody opens a task that has none and
+    keeps every answer, two if the page asks twice: a winner kept like this would be nobody's to take back when the
+    task is opened for labelling again.
     """
     if ref is None:
         ref = _ref_of(tasks)
     project = store.projects.find(settings.label_studio_url, ref) if ref else None
     reading = reading_of(project) if project and project.kind != "alerts" else None
     run = store.runs.latest(project.id) if project else None
-    if project is None or reading is None or run is None:
+    if project is None or reading is None or run is None or not _publishes(project):
         return ([] for _ in tasks)
-    shows_empty = ProjectConfig.model_validate(project.config).publish.predictions
     ids(tasks, "tasks")  # before the answer begins: what is wrong must be said with a status
     return (
-        prediction if prediction["result"] or shows_empty else []
+        prediction
         for start in range(0, len(tasks), PART)
         for prediction in _predict_part(store, run, reading, tasks[start : start + PART])
     )
+
+
+def _publishes(project: Project) -> bool:
+    return ProjectConfig.model_validate(project.config).publish.predictions
 
 
 def _predict_part(

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from backend.label_studio.review_fields import MOST_TABS
 from backend.label_studio.transport import LabelStudioMissingError
 from backend.publish.context import STATE, Context, content_hash
+from backend.publish.ranks import assign_fields, publish_ranks
 from backend.publish.review_tasks import heaviest_tasks
-from backend.publish.views import view_data
+from backend.publish.views import NEWEST_FIRST, view_data
 
 CHANNEL = "tab"
 # Label Studio cuts titles after some fifteen characters, so what tells tabs apart stands first.
@@ -13,7 +15,6 @@ SUFFIX = ": position bias"
 FORMER_PREFIX = "Position bias: "
 TITLE = "To review" + SUFFIX
 DEFAULT_TITLE = "Default"
-MOST_TABS = 20  # beyond, one tab for all
 LIMIT = 50  # each annotator is one more condition in Label Studio's query
 NAME_LENGTH = 60
 
@@ -28,15 +29,19 @@ def publish_tab(context: Context) -> None:
     publish = context.config.publish
     people = _to_review(context) if publish.tab and not publish.pseudonyms else []
     if not people and context.recall(CHANNEL).state == "new":
+        publish_ranks(context, {})
         return
-    wanted = _wanted(context, people)
+    listed = _listed(context, people) if len(people) <= MOST_TABS else {}
+    ours, has_tabs = _ours(context)
+    fields = assign_fields(listed, ours) if publish.ranks else {}
+    wanted = _wanted(people, listed, fields)
     fingerprint = content_hash(wanted)
-    if context.is_done(CHANNEL, fingerprint) and _are_there(context, wanted):
-        return
-    with context.attempt(CHANNEL, fingerprint):
-        _write(context, wanted)
+    if not (context.is_done(CHANNEL, fingerprint) and wanted.keys() <= ours.keys()):
+        with context.attempt(CHANNEL, fingerprint):
+            _write(context, wanted, ours, has_tabs=has_tabs)
     if not wanted:
         context.forget(CHANNEL, STATE)
+    publish_ranks(context, {fields[title]: listed[title] for title in fields})
 
 
 def is_ours(title: str) -> bool:
@@ -50,27 +55,41 @@ def _to_review(context: Context) -> list[str]:
     return [key for key in flagged if key not in decisions or decisions[key].decision != "dismiss"]
 
 
-def _wanted(context: Context, people: list[str]) -> dict[str, Json]:
-    """Definitions of the tabs by title."""
-    if len(people) > MOST_TABS:
-        numbers = sorted(int(key) for key in people if key.isdecimal())[:LIMIT]
-        # One condition per annotator: a list as value is saved, but then listing the tabs fails.
-        filters = [_filter("annotators", "contains", "List", number) for number in numbers]
-        return {TITLE: view_data(TITLE, filters=filters, newest_first=True)} if numbers else {}
+def _listed(context: Context, people: list[str]) -> dict[str, list[int]]:
+    """The heaviest tasks of each annotator, heaviest first, by the title of the tab."""
     store, project = context.store, context.project
     known = store.annotators.get(project.id, people)
-    wanted: dict[str, Json] = {}
+    listed: dict[str, list[int]] = {}
     for key in people:
         person = known.get(key)
         name = ((person.name or person.email if person else None) or f"annotator {key}")[:NAME_LENGTH]
-        title = name + SUFFIX if name + SUFFIX not in wanted else f"{name} ({key}){SUFFIX}"
-        tasks = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
+        title = name + SUFFIX if name + SUFFIX not in listed else f"{name} ({key}){SUFFIX}"
+        listed[title] = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
+    return listed
+
+
+def _wanted(people: list[str], listed: dict[str, list[int]], fields: dict[str, str]) -> dict[str, Json]:
+    """Definitions of the tabs by title: by place where the tasks hold it, else by id."""
+    if not listed:
+        return _for_all(people)
+    wanted: dict[str, Json] = {}
+    for key, (title, tasks) in zip(people, listed.items(), strict=True):
         filters = [_filter("id", "equal", "Number", task) for task in tasks]
         if not filters and key.isdecimal():
             filters = [_filter("annotators", "contains", "List", int(key))]
         if filters:
-            wanted[title] = view_data(title, filters=filters)
+            own = f"data.{fields[title]}" if title in fields else None
+            others = [f"data.{field}" for name, field in fields.items() if name != title]
+            wanted[title] = view_data(title, filters=filters, hidden=others, order=own, numbers=[own] if own else [])
     return wanted
+
+
+def _for_all(people: list[str]) -> dict[str, Json]:
+    """One tab for many, with all tasks of theirs, the latest change first."""
+    numbers = sorted(int(key) for key in people if key.isdecimal())[:LIMIT]
+    # One condition per annotator: a list as value is saved, but then listing the tabs fails.
+    filters = [_filter("annotators", "contains", "List", number) for number in numbers]
+    return {TITLE: view_data(TITLE, filters=filters, order=NEWEST_FIRST)} if numbers else {}
 
 
 def _filter(column: str, operator: str, kind: str, value: int) -> Json:
@@ -88,15 +107,9 @@ def _ours(context: Context) -> tuple[dict[str, list[Json]], bool]:
     return ours, bool(views)
 
 
-def _are_there(context: Context, wanted: dict[str, Json]) -> bool:
-    """Whether nobody deleted one of the tabs since they were written."""
-    return wanted.keys() <= _ours(context)[0].keys()
-
-
-def _write(context: Context, wanted: dict[str, Json]) -> None:
+def _write(context: Context, wanted: dict[str, Json], ours: dict[str, list[Json]], *, has_tabs: bool) -> None:
     """Create, update or remove tabs until those wanted are there, once each."""
     client, project = context.client, context.project.ls_project_id
-    ours, has_tabs = _ours(context)
     for title, views in ours.items():
         for extra in views[1:] if title in wanted else views:
             client.delete_view(project, int(extra["id"]))

@@ -22,17 +22,30 @@ HIDDEN_BY_DEFAULT = (
 HIDDEN_WHILE_LABELING = ("id", "completed_at", "cancelled_annotations", "total_predictions", "annotators")
 
 
+NEWEST_FIRST = "-updated_at"
+
+
 def view_data(
-    title: str, *, filters: Sequence[dict[str, Any]] = (), hidden: Iterable[str] = (), newest_first: bool = False
+    title: str,
+    *,
+    filters: Sequence[dict[str, Any]] = (),
+    hidden: Iterable[str] = (),
+    order: str | None = None,
+    numbers: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The definition of a tab; tasks that meet any of the filters are shown."""
+    """The definition of a tab; tasks that meet any of the filters are shown, by id or by the column `order`.
+
+    `numbers` are columns to be ordered as numbers: PostgreSQL would put 10 before 2 otherwise.
+    """
     explore = [f"tasks:{name}" for name in (*HIDDEN_BY_DEFAULT, *hidden)]
     labeling = [*explore, *(f"tasks:{name}" for name in HIDDEN_WHILE_LABELING)]
-    return {
+    definition = {
         "title": title,
         "type": "list",
         "target": "tasks",
         "filters": {"conjunction": "or", "items": list(filters)},
-        "ordering": ["-tasks:updated_at"] if newest_first else [],
+        "ordering": [] if order is None else ["-" * order.startswith("-") + f"tasks:{order.removeprefix('-')}"],
         "hiddenColumns": {"explore": explore, "labeling": labeling},
     }
+    shown_as = {f"tasks:{name}": "Number" for name in numbers}
+    return {**definition, "columnsDisplayType": shown_as} if shown_as else definition

@@ -18,6 +18,8 @@ from fdr_core.inputs.source import Source
 
 Record = Mapping[str, Any]
 COIN_FIELDS = ("evenhand_coin", "coin")
+#: Fields that Evenhand itself writes into tasks begin so.
+OWN_FIELDS = "evenhand_"
 _MIN_FIELDS = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"})
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("first", "second"), ("one", "two"), ("0", "1"))
 _PARTS = re.compile(r"left|right|first|second|one|two|[0-9]+|(?<![a-z])[ab](?![a-z])", re.IGNORECASE)
@@ -222,10 +224,10 @@ def item_fields(data: Sequence[Record], *, where: str) -> tuple[str, str]:
 
 
 def _shared_fields(tasks: Sequence[Record], ignored: set[str | None]) -> list[str]:
-    """List the fields that every task has, in the first task's order."""
+    """List the fields that every task has, in the first task's order; those that Evenhand wrote name no items."""
     names = list(_data(tasks[0])) if tasks else []
     shared = set(names).intersection(*(_data(task) for task in tasks))
-    return [name for name in names if name in shared and name not in ignored]
+    return [name for name in names if name in shared - ignored and not name.startswith(OWN_FIELDS)]
 
 
 def paired_names(names: Sequence[str]) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from sqlalchemy import text
 from backend.app import create_app
 from backend.domain import ProjectRef
 from backend.logs import JsonFormatter
+from backend.projects.config import parse_config
 from backend.settings import Settings
 from backend.store import Store
 from backend.store.engine import WRITE, migrate, open_engine
@@ -277,8 +278,9 @@ def test_root_is_health_for_programs_and_the_dashboard_for_people(local: FlaskCl
     assert (page.status_code, page.headers["Location"]) == (302, "/ui/")
 
 
-def ready(store: Store) -> int:
-    project = store.projects.register("", ProjectRef(1, EPOCH), label_config=PAIRWISE)
+def ready(store: Store, publish: str = "predictions") -> int:
+    config = parse_config({"publish": publish})
+    project = store.projects.register("", ProjectRef(1, EPOCH), label_config=PAIRWISE, config=config)
     items = [{"item": f"item {n}", "score": n / 100, "rank": float(n)} for n in range(200)]
     return finish(store, project, items=items)
 
@@ -303,13 +305,19 @@ def test_predict_answers_every_task_from_the_stored_run(client: FlaskClient, sto
     results = client.post("/predict", json=body).get_json()["results"]
     spent = time.perf_counter() - started
     assert len(results) == 258
-    assert results[1::2] == [[]] * 129  # open tasks: nothing pre-selected, and no tab with 0.00 %
-    assert {result["model_version"] for result in results[::2]} == {f"evenhand-{run_id}"}
+    assert [result["result"] for result in results[1::2]] == [[]] * 129  # open tasks: nothing pre-selected
+    assert {result["model_version"] for result in results} == {f"evenhand-{run_id}"}
     first = results[0]["result"][0]
     assert (first["from_name"], first["to_name"], first["value"]) == ("pw", "left", {"selected": "right"})
     assert all(0.5 <= result["score"] <= 0.98 for result in results[::2])
     # Promised: 200 ms.
     assert spent < 0.2
+
+
+def test_predict_says_nothing_while_predictions_are_not_published(client: FlaskClient, store: Store) -> None:
+    ready(store, "tab,alerts")
+    body = {"tasks": tasks(258), "project": f"1.{EPOCH}", "label_config": PAIRWISE, "params": {}}
+    assert client.post("/predict", json=body).get_json()["results"] == [[]] * 258
 
 
 def test_predict_without_a_run_or_project_selects_nothing(local: FlaskClient, payload: Callable[[str], Any]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from backend.domain import ProjectRef
+from backend.projects.config import parse_config
 from backend.settings import Settings
 from backend.store import open_store
 from harness.label_configs import PAIRWISE
@@ -55,7 +56,8 @@ def call(folder: Path, requests: list[tuple[str, Any]], *, wait: float = 0.0) ->
 def test_sdk_server_predicts_from_the_stored_run(tmp_path: Path) -> None:
     settings = Settings.from_env({"MODEL_DIR": str(tmp_path)})
     store = open_store(settings)
-    project = store.projects.register("http://ls", ProjectRef(1, EPOCH), label_config=PAIRWISE)
+    config = parse_config({"publish": "predictions"})
+    project = store.projects.register("http://ls", ProjectRef(1, EPOCH), label_config=PAIRWISE, config=config)
     items = [{"item": "a", "score": 0.5, "rank": 1.0}, {"item": "b", "score": -0.1, "rank": 2.0}]
     run_id = finish(store, project, items=items)
     store.close()

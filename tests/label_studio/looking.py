@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from backend.label_studio.payloads import ALERT_ANNOTATOR
+from backend.publish.tab import is_ours
 from harness.label_studio import LabelStudioServer, Person, pairwise_result
 from tests.label_studio.conftest import Evenhand
 
@@ -64,6 +65,18 @@ def views(label_studio: LabelStudioServer, project: int) -> list[Json]:
     """The tabs of a project."""
     found: list[Json] = label_studio.admin.call("GET", f"/api/dm/views/?project={project}")
     return found
+
+
+def shown_tasks(label_studio: LabelStudioServer, project: int, view: int) -> list[Json]:
+    """The tasks that a tab lists."""
+    path = f"/api/tasks?project={project}&view={view}&page_size=200&fields=all"
+    found: list[Json] = label_studio.admin.call("GET", path)["tasks"]
+    return found
+
+
+def our_tabs(label_studio: LabelStudioServer, project: int) -> dict[str, Json]:
+    """Our tabs by title."""
+    return {v["data"]["title"]: v for v in views(label_studio, project) if is_ours(v["data"]["title"])}
 
 
 def alerts_projects(label_studio: LabelStudioServer, title: str) -> list[Json]:

@@ -120,6 +120,13 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             ),
             Field("publish.tab", "Review tab", "A Data Manager tab with the tasks of flagged annotators.", "switch"),
             Field(
+                "publish.ranks",
+                "Review tabs worst first",
+                "Writes each task's rank into its data (evenhand_review_01, …), by which the tabs are ordered. Off, "
+                "tasks stay untouched and tabs are ordered by id.",
+                "switch",
+            ),
+            Field(
                 "publish.alerts",
                 "Alerts project",
                 "One card per flagged annotator, with the evidence; reviewers' answers come back as decisions.",
@@ -128,7 +135,7 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             Field(
                 "review_tasks",
                 "Tasks in a review tab",
-                "How many tasks a tab shows, heaviest first.",
+                "How many of the heaviest tasks a tab shows.",
                 "number",
             ),
             Field(
