@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import psutil
 
-from backend.domain import Batch
+from backend.domain import Batch, plain_answer
 from backend.settings import Settings
 from backend.store import open_store
 from fdr_core.simulate import shaped
-from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 from harness.ports import free_port
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from backend.domain import Batch, Project, ProjectRef, RunResult, Task, Trigger
+from backend.domain import Batch, Project, ProjectRef, RunResult, Task, Trigger, plain_answer
 from backend.runs.worker import Runs
 from backend.store import Store
 from fdr_core.simulate import small_team
-from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 
 START = 1_790_000_000.0

@@ -30,7 +30,12 @@ MARKERS = "not slow and not postgres and not browser and not labelstudio and not
 MOST_SURVIVORS = 0.1
 #: What is mutated, and the tests that mirror it.
 SUBJECTS = {
-    "fdr_core.audit": ("tests/core/test_audit.py",),
+    "fdr_core.audit": (
+        "tests/core/test_audit_counts.py",
+        "tests/core/test_audit_limits.py",
+        "tests/core/test_audit.py",
+        "tests/core/test_audit_orders.py",
+    ),
     "fdr_core.evidence": ("tests/core/test_evidence.py",),
     "fdr_core.ranking": ("tests/core/test_ranking.py", "tests/core/test_logistic_ranking.py"),
     "fdr_core.selection": ("tests/core/test_selection.py", "tests/core/test_weighted_list.py"),
@@ -39,7 +44,12 @@ SUBJECTS = {
         "tests/backend/test_ml_api.py",
         "tests/backend/test_pull_and_events.py",
     ),
-    "backend.label_studio.payloads": ("tests/backend/test_payloads.py", "tests/backend/test_captured_payloads.py"),
+    "backend.label_studio.payloads": (
+        "tests/backend/test_payloads.py",
+        "tests/backend/test_payload_limits.py",
+        "tests/backend/test_captured_payloads.py",
+        "tests/backend/test_controls.py",
+    ),
     "backend.publish.plan": ("tests/backend/test_publish_plan.py",),
     "backend.runs.schedule": ("tests/backend/test_schedule.py", "tests/backend/test_clock_jumps.py"),
     "backend.store.merge": (
@@ -78,16 +88,22 @@ def _modules(package: Path) -> list[Path]:
 
 def chosen(only: list[str], sample: int, seed: int) -> list[tuple[str, Path, Mutant]]:
     """Draw mutants, all of them where the sample is 0, without those that were judged."""
-    judged = {(entry["file"], entry["change"]) for entry in _judged()}
+    judged = _judged()
     every = [
         (subject, path, mutant)
         for subject in only or SUBJECTS
         for path in sources(subject)
         for mutant in mutants((ROOT / path).read_text(encoding="utf-8"))
-        if (str(path), str(mutant)) not in judged
+        if not any(is_judged(mutant, path, entry) for entry in judged)
     ]
     drawn = random.Random(seed).sample(every, min(sample or len(every), len(every)))
     return sorted(drawn, key=lambda entry: (entry[0], str(entry[1]), entry[2].line))
+
+
+def is_judged(mutant: Mutant, path: Path, entry: dict[str, str]) -> bool:
+    """Whether an entry is about this mutant: its file, its change and, where it names one, a piece of its line."""
+    line = mutant.original.splitlines()[mutant.line - 1]
+    return (entry["file"], entry["change"]) == (str(path), str(mutant)) and entry.get("within", "") in line
 
 
 def _judged() -> list[dict[str, str]]:

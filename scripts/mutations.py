@@ -58,24 +58,37 @@ def mutants(source: str) -> Iterator[Mutant]:
 
 
 def _without_meaning(tree: ast.Module) -> set[int]:
-    """Annotations, docstrings and whatever is in them; `frozen`, which keeps programmers from mistakes."""
+    """Annotations, docstrings, what is only logged or shown to programmers, and whatever is in them."""
     idle: list[ast.AST | None] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign | ast.arg):
             idle.append(node.annotation)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             idle.append(node.returns)
-        elif isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr) or _is_docstring(node) or _is_frozen(node):
+        elif isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr) or _is_idle(node):
             idle.append(node)
     return {id(part) for node in idle if node is not None for part in ast.walk(node)}
+
+
+def _is_idle(node: ast.AST) -> bool:
+    return _is_docstring(node) or _is_for_programmers(node) or _is_only_logged(node)
 
 
 def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _is_frozen(node: ast.AST) -> bool:
-    return isinstance(node, ast.keyword) and node.arg == "frozen"
+def _is_for_programmers(node: ast.AST) -> bool:
+    """`frozen=` keeps them from mistakes, `repr=` from long lines."""
+    return isinstance(node, ast.keyword) and node.arg in ("frozen", "repr")
+
+
+def _is_only_logged(node: ast.AST) -> bool:
+    """`logger.info(...)` and `logger.debug(...)`; warnings and errors are there for somebody to act on."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="logger"), attr="info" | "debug"))):
+            return True
+    return False
 
 
 def _changed(node: ast.AST) -> ast.AST | None:
@@ -93,7 +106,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
             return ast.Constant(value + 1)
         case ast.If() | ast.IfExp() | ast.While():
             return _with(node, test=ast.UnaryOp(ast.Not(), node.test))
-        case ast.Return(value=value) if value is not None and not _is_none(value):
+        case ast.Return(value=value) if value is not None and not _is_nothing(value):
             return ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call()) | ast.Raise():
             return ast.Pass()
@@ -108,8 +121,9 @@ def _with(node: ast.AST, **changes: object) -> ast.AST:
     return ast.copy_location(type(node)(**{**fields, **changes}), node)
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_nothing(node: ast.expr) -> bool:
+    """None, or False, which callers cannot tell from it; that it could be True is a change of its own."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 class _Replace(ast.NodeTransformer):

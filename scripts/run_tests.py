@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = "postgres or browser or labelstudio or spark"
+#: On two cores; who has nothing left takes over tests of the other.
+SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ def tests(name: str, markers: str, *options: str) -> Part:
 # a time, so that each server is started once.
 PARTS = (
     Part("static", (("ruff", "format", "--check"), ("ruff", "check"), ("mypy",)), is_beside=True),
-    tests("unit", f"not slow and not ({SERVERS})", "-n", "2"),
-    tests("statistical", f"slow and not ({SERVERS})", "-n", "2", "--durations=15"),
+    tests("unit", f"not slow and not ({SERVERS})", *SIDE_BY_SIDE),
+    tests("statistical", f"slow and not ({SERVERS})", *SIDE_BY_SIDE, "--durations=15"),
     tests("postgres", "postgres and not browser and not labelstudio", "--durations=5"),
     tests("spark", "spark and not postgres and not browser and not labelstudio", "--durations=5"),
     tests("browser", "browser and not labelstudio", "--durations=5"),

@@ -1,4 +1,4 @@
-"""Write the tables of the manual from those in the code: `python scripts/settings_table.py [--check]`."""
+"""Write the tables of the manual from where they belong: `python scripts/settings_table.py [--check]`."""
 
 from __future__ import annotations
 
@@ -64,8 +64,16 @@ def _takes(option: Option) -> str:
     return f"nothing, or {listed}" if option.may_be_empty else listed
 
 
+def comparison_table() -> str:
+    """Return the short table of the results, as `make results` wrote it."""
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    question = results.split("## Does it find more than what I would do by hand?", 1)[1].split("\n## ", 1)[0]
+    return "\n".join(line for line in question.splitlines() if line.startswith("|")) + "\n"
+
+
 DOCUMENTS = (
     Written(ROOT / "README.md", "settings", settings_table),
+    Written(ROOT / "README.md", "comparison", comparison_table),
     Written(ROOT / "docs" / "options.md", "options", options_table),
 )
 

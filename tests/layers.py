@@ -92,6 +92,7 @@ LAYERS = (
             "backend.version",
             "backend.label_studio.label_config",
             "backend.label_studio.payloads",
+            "backend.label_studio.review_fields",
             "backend.label_studio.side_words",
             "backend.projects.config",
         ),

@@ -7,9 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
-import urllib.error
 import urllib.request
 import venv
 import zipfile
@@ -18,6 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from harness.ports import free_port
+from harness.serving import serving
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-label-studio.lock")
@@ -124,7 +125,7 @@ def test_wheel_installed_elsewhere_starts_its_program(elsewhere: Path, tmp_path:
 
 @pytest.mark.slow
 def test_wheel_installed_elsewhere_serves_the_dashboard_with_its_assets(elsewhere: Path, tmp_path: Path) -> None:
-    with serving(elsewhere, tmp_path) as address:
+    with installed_service(elsewhere, tmp_path) as address:
         page = fetch(f"{address}/ui/")
         assets = sorted(set(re.findall(r'(?:href|src)="(/[^"]+\.(?:css|js|svg|png|ico|woff2))[^"]*"', page)))
         assert any(asset.endswith(".css") for asset in assets), page[:500]
@@ -133,34 +134,13 @@ def test_wheel_installed_elsewhere_serves_the_dashboard_with_its_assets(elsewher
 
 
 @contextmanager
-def serving(programs: Path, folder: Path) -> Iterator[str]:
+def installed_service(programs: Path, folder: Path) -> Iterator[str]:
     """Run `evenhand serve` in an empty folder until the block ends."""
-    from harness.ports import free_port
-
     address = f"http://127.0.0.1:{(port := free_port())}"
     environment = clean_environment(PORT=str(port), MODEL_DIR=str(folder / "data"))
-    log = (folder / "log").open("wb")
-    process = subprocess.Popen(
-        [str(programs / "evenhand"), "serve"], cwd=folder, env=environment, stdout=log, stderr=log
-    )
-    try:
-        give_up = time.monotonic() + 60
-        while not answers(f"{address}/health"):
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < give_up, (folder / "log").read_text()
-            time.sleep(0.2)
+    command = [str(programs / "evenhand"), "serve"]
+    with serving(command, address, folder=folder, environment=environment, log=folder / "log"):
         yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-        log.close()
-
-
-def answers(address: str) -> bool:
-    try:
-        return bool(fetch(address))
-    except (urllib.error.URLError, ConnectionError):
-        return False
 
 
 def fetch(address: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backend.domain import Batch, Comparison, Project, ProjectRef, Task, Trigger
+from backend.domain import Batch, Comparison, Project, ProjectRef, Task, Trigger, plain_answer
 from backend.projects.config import ProjectConfig
 from backend.store import Store
 from fdr_core.simulate import Simulated, small_team, unique_pairs
@@ -136,22 +136,7 @@ def _moments(size: int, now: float, rng: np.random.Generator) -> NDArray[np.floa
 def _answer(
     number: int, task: int, person: int, pair: tuple[str, str], outcome: float, seconds: float, at: float
 ) -> Comparison:
-    return Comparison(
-        annotation_id=number,
-        task_id=task,
-        annotator_id=str(person + 1),
-        left_item=pair[0],
-        right_item=pair[1],
-        coin=None,
-        stratum=None,
-        outcome=outcome,
-        status="answer",
-        reason=None,
-        ground_truth=False,
-        lead_time=round(float(seconds), 2),
-        created_at=at,
-        updated_at=at,
-    )
+    return plain_answer(number, str(person + 1), *pair, outcome, at=at, task=task, lead_time=round(float(seconds), 2))
 
 
 def _with_always(crowd: Simulated) -> NDArray[np.float64]:

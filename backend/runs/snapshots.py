@@ -26,7 +26,7 @@ ODDITIES = (ValueError, KeyError, OSError, EOFError, TypeError, IndexError, zlib
 
 
 class SnapshotError(BackendError):
-    """Bytes that are no snapshot of this project's statistics."""
+    """Bytes that are not a snapshot of this project's statistics."""
 
     code = "bad_snapshot"
 
@@ -89,7 +89,7 @@ def _check(columns: dict[str, NDArray[Any]], sizes: dict[str, int]) -> None:
         or (columns["left"] == columns["right"]).any()
         or (columns["weight"] < 1).any()
     ):
-        raise SnapshotError("it holds answers that are no comparisons")
+        raise SnapshotError("it holds answers that are not comparisons")
 
 
 def _smallest(column: NDArray[Any]) -> NDArray[Any]:

@@ -87,7 +87,7 @@ class StatisticsCache:
             if snapshot.fingerprint != fingerprint(project, coin_source):
                 raise SnapshotError("it was made by another version or under other settings")
             if not project.erased_seq <= snapshot.seq <= self._store.projects.get(project.id).seq:
-                raise SnapshotError("it is not of this project's history")
+                raise SnapshotError("it does not belong to this project's history")
             return Current(decode(snapshot.content, coin_source), snapshot.seq, coin_source, unkept=0)
         except SnapshotError as error:
             logger.warning("the snapshot of project %d's statistics is not used: %s", project.id, error)

@@ -148,7 +148,7 @@ def _check_settings(connection: Connection, path: Path) -> None:
         try:
             ProjectConfig.model_validate(config)
             if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
-                raise ValueError("its counts are no numbers")
+                raise ValueError("its counts are not numbers")
         except ValueError as error:
             reason = " ".join(str(error).split())[:200]
             raise BackupError(
@@ -262,7 +262,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
 def _size(value: Any) -> int:
     """A whole number that a database and a calendar can hold."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < LARGEST_NUMBER:
-        raise ValueError(f"{str(value)[:40]} is no size")
+        raise ValueError(f"{str(value)[:40]} is not a size")
     return value
 
 

@@ -1,5 +1,6 @@
 """Opening the database: engine, durability, migrations, and its errors turned into ours."""
 
+import functools
 import json
 import math
 from collections.abc import Iterator
@@ -66,6 +67,8 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
             f"the database has schema {found!r}, which version {product_version()} does not know: it was used by a "
             "newer one; install that version, or restore a backup made before"
         )
+    if found == (_head() if revision == "head" else revision):
+        return
     config = _alembic()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
@@ -78,7 +81,17 @@ def current_revision(connection: Connection) -> str | None:
 
 def known_revisions() -> frozenset[str]:
     """The versions of the schema this program knows."""
-    return frozenset(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
+    return frozenset(script.revision for script in _scripts().walk_revisions())
+
+
+def _head() -> str | None:
+    return _scripts().get_current_head()
+
+
+@functools.cache
+def _scripts() -> ScriptDirectory:
+    """The migrations, read once."""
+    return ScriptDirectory.from_config(_alembic())
 
 
 def _alembic() -> Config:

@@ -51,6 +51,11 @@ def _route(method: str, rule: str, summary: str, **more: Any) -> Callable[[View]
     return operations.add(bp, method, rule, summary, prefix=PREFIX, **more)
 
 
+def _page_route(rule: str, summary: str, *params: Param) -> Callable[[View], View]:
+    """Declare an operation that answers page by page."""
+    return _route("get", rule, summary, params=(*params, *PAGING), answer=PAGE)
+
+
 @_route("get", "/openapi.json", "This description")
 def openapi() -> dict[str, Any]:
     """The API described by itself."""
@@ -90,20 +95,15 @@ def change_config(project_id: int) -> dict[str, Any]:
     return project_to_api(reading.change_config(get_store(), found, values, by=user.name if user else "unknown"))
 
 
-@_route(
-    "get",
+@_page_route(
     f"/projects/<{ID}:project_id>/annotators",
     "Annotators with flags and evidence, worst first",
-    params=(
-        RUN,
-        Param("sort", "string", "Column.", default="position", choices=SORTED_BY),
-        ORDER,
-        Param("flagged", "boolean", "Only those flagged in this run (or not)."),
-        Param("persistent", "boolean", "Only those with a lasting flag (or not)."),
-        Param("search", "string", "Part of a name, address or id."),
-        *PAGING,
-    ),
-    answer=PAGE,
+    RUN,
+    Param("sort", "string", "Column.", default="position", choices=SORTED_BY),
+    ORDER,
+    Param("flagged", "boolean", "Only those flagged in this run (or not)."),
+    Param("persistent", "boolean", "Only those with a lasting flag (or not)."),
+    Param("search", "string", "Part of a name, address or id."),
 )
 def annotators(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the run's annotators, each with the decision in force."""
@@ -145,12 +145,12 @@ def annotator(project_id: int, annotator_id: str, query: Mapping[str, Any]) -> d
     return {**annotator_to_api(named, decision), "run": run.id, "live": to_api(evidence), "decisions": to_api(log)}
 
 
-@_route(
-    "get",
+@_page_route(
     f"/projects/<{ID}:project_id>/ranking",
     "Items before and after correction",
-    params=(RUN, Param("sort", "string", "Column.", default="rank", choices=ITEM_COLUMNS), ORDER, *PAGING),
-    answer=PAGE,
+    RUN,
+    Param("sort", "string", "Column.", default="rank", choices=ITEM_COLUMNS),
+    ORDER,
 )
 def ranking(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the run's ranking."""
@@ -169,12 +169,10 @@ def ranking(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     return {"run": run.id, "rows": rows, "next": page.cursor, "total": page.total, "order_changes": changes}
 
 
-@_route(
-    "get",
+@_page_route(
     f"/projects/<{ID}:project_id>/tasks",
     "Tasks with their items",
-    params=(Param("is_labeled", "boolean", "Only finished ones (or not)."), *PAGING),
-    answer=PAGE,
+    Param("is_labeled", "boolean", "Only finished ones (or not)."),
 )
 def tasks(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of tasks."""
@@ -185,7 +183,7 @@ def tasks(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     return page_to_api(page, "project_id", "seq", "deleted")
 
 
-@_route("get", f"/projects/<{ID}:project_id>/runs", "Runs, newest first", params=PAGING, answer=PAGE)
+@_page_route(f"/projects/<{ID}:project_id>/runs", "Runs, newest first")
 def runs(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of runs."""
     get_store().projects.get(project_id)
@@ -213,12 +211,10 @@ def audit(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     return {"run": found.id, "audit": found.audit, "guarantee": found.guarantee}
 
 
-@_route(
-    "get",
+@_page_route(
     f"/projects/<{ID}:project_id>/decisions",
     "Reviewers' decisions, newest first",
-    params=(Param("annotator", "string", "Only this annotator's."), *PAGING),
-    answer=PAGE,
+    Param("annotator", "string", "Only this annotator's."),
 )
 def decisions(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of the append-only log, and whether its chain is intact."""

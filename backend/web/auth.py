@@ -195,7 +195,7 @@ def _refuse_other_sites() -> None:
 
 
 def _host_of(address: str) -> tuple[str, str]:
-    """Host with port, and host alone, of what a header says; a name nobody has where it is no address."""
+    """Host with port, and host alone, of what a header says; a name that nobody has where it is not an address."""
     try:
         parts = urlsplit(address)
         return parts.netloc, parts.hostname or ""

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from jinja2.bccache import Bucket, BytecodeCache
 from werkzeug.security import generate_password_hash
 
 from backend.app import create_app
@@ -23,6 +22,7 @@ from backend.web import passwords
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
 from tests.backend.closed_service import CLOSED
+from tests.backend.compiled_once import keep_what_is_compiled
 
 SLOW, QUICK = "scrypt:32768:8:1", "scrypt:1024:8:1"
 PAYLOADS = Path(__file__).resolve().parent.parent / "data" / "payloads"
@@ -38,24 +38,11 @@ class FakeClock:
         return self.now
 
 
-class CompiledTemplates(BytecodeCache):
-    """What templates were compiled to, kept for all the services that tests make."""
-
-    def __init__(self) -> None:
-        self._code: dict[str, bytes] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        if bucket.key in self._code:
-            bucket.bytecode_from_string(self._code[bucket.key])
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        self._code[bucket.key] = bucket.bytecode_to_string()
-
-
 @pytest.fixture(autouse=True, scope="session")
-def compiled_templates() -> Iterator[None]:
+def compiled_once() -> Iterator[None]:
+    """Templates, routes and statements are compiled once for all the services that tests make."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(Flask.jinja_options, "bytecode_cache", CompiledTemplates())
+        keep_what_is_compiled(patch)
         yield
 
 

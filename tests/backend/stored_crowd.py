@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from backend.domain import plain_answer
 from fdr_core.simulate import small_team
-from harness.answers import plain_answer
 
 
 def crowd_rows(

@@ -94,6 +94,14 @@ def test_webhook_takes_the_secret_or_basic_and_counts_what_it_refuses(
     assert "evenhand connect" in sqlite_store.problems.find()[0].remedy
 
 
+@pytest.mark.parametrize("headers", [{}, {"X-Evenhand-Secret": "wrong"}, basic(password="wrong")])
+def test_event_with_missing_or_wrong_credentials_is_counted_as_refused(
+    client: FlaskClient, sqlite_store: Store, headers: dict[str, str]
+) -> None:
+    assert client.post("/webhook", json={}, headers=headers).status_code == 401
+    assert [(row["outcome"], row["count"]) for row in sqlite_store.events.counts()] == [("unauthorized", 1)]
+
+
 def test_refused_events_are_counted_one_by_one_and_written_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock(100.0)
     monkeypatch.setattr(auth, "time", SimpleNamespace(monotonic=clock))
@@ -241,3 +249,23 @@ def test_role_opens_what_it_is_for_and_nothing_beyond(
 def test_label_studio_call_with_a_form_is_told_to_send_json(client: FlaskClient, path: str) -> None:
     answer = client.post(path, data={"csrf_token": "x"}, headers=basic())
     assert answer.status_code == 415
+
+
+def test_service_with_an_account_stays_closed_request_after_request(sqlite_store: Store) -> None:
+    client = create_app(Settings(), sqlite_store).test_client()
+    assert client.get("/api/v1/projects").status_code == 200
+    sqlite_store.users.put("ana", hash_password("a long password"))
+    client = create_app(Settings(), sqlite_store).test_client()
+    assert [client.get("/api/v1/projects").status_code for _ in range(3)] == [401] * 3
+
+
+def test_probes_look_at_no_session_and_other_public_pages_do(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(auth, "_session_user", lambda: looked.append("looked"))
+    for path in ("/health", "/ready"):
+        assert client.get(path).status_code == 200
+    assert looked == []
+    assert client.get("/ui/login").status_code == 200
+    assert looked == ["looked"]

@@ -101,6 +101,7 @@ def test_numbers_of_dropped_runs_are_not_given_out_again(sqlite_store: Store, tm
     copy.close()
 
 
+@pytest.mark.slow
 def test_backup_while_somebody_writes_is_one_moment_of_the_sequence(store: Store, tmp_path: Path) -> None:
     """The writer adds answers in pairs; a backup must hold a prefix of them, with counts and changes to match."""
     project = store.projects.register("http://ls", ProjectRef(1, 100))

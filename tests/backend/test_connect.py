@@ -335,6 +335,13 @@ def test_connect_command_connects_and_pulls(run: Any) -> None:
     assert "first pull: 1 annotations on 1 tasks" in result.output
 
 
+def test_connect_command_refuses_ranks_without_the_tabs_that_they_order(run: Any, server: FakeLabelStudio) -> None:
+    result = run(connect, "1", "--publish", "ranks", "--yes")
+    assert result.exit_code == 2
+    assert "--publish tab,ranks" in result.output
+    assert not server.backends
+
+
 def test_connect_command_asks_before_publishing_where_annotators_look(run: Any, server: FakeLabelStudio) -> None:
     result = run(connect, "1", "--publish", "alerts", answer="no\n")
     assert result.exit_code == 1

@@ -12,17 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import schemathesis
 from click.testing import CliRunner
 from flask import Flask
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from backend.app import create_app
 from backend.commands.analyze import analyze
@@ -41,12 +34,6 @@ from harness.filled import fill
 from harness.label_configs import PAIRWISE
 from tests.fuzz.corpus import CORPUS, EITHER, READ, Nasty
 
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
 ROOT = Path(__file__).resolve().parent.parent.parent
 # A packed file is unpacked in memory, which the corpus's bomb of 300 MB makes use of.
 SECONDS, MEGABYTES = 20.0, 700.0
@@ -197,6 +184,7 @@ def test_table_of_any_cells_is_read_or_refused(header: list[str], rows: list[lis
         assert len(Comparisons.from_csv(path)) > 0
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     tasks=JSON
@@ -222,6 +210,8 @@ def service() -> Flask:
 
 
 def described() -> Any:
+    import schemathesis  # loaded by the one test that needs it: a second for each process that only collects
+
     app = service()
 
     def local(environ: dict[str, Any], start: Any) -> Any:
@@ -235,6 +225,7 @@ def api() -> Any:
     return described()
 
 
+@pytest.mark.slow
 def test_every_operation_answers_as_described(api: Any) -> None:
     checked = []
     for found in api.get_all_operations():
@@ -246,6 +237,15 @@ def test_every_operation_answers_as_described(api: Any) -> None:
 
 def _check_operation(operation: Any) -> None:
     """Call one operation with made-up values that fit its description, and some that do not."""
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks as openapi
+
+    checks = [
+        not_a_server_error,
+        openapi.status_code_conformance,
+        openapi.content_type_conformance,
+        openapi.response_schema_conformance,
+    ]
 
     @settings(
         max_examples=10, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
@@ -255,6 +255,6 @@ def _check_operation(operation: Any) -> None:
         answer = case.call()
         assert answer.status_code < 500, answer.text
         assert "Traceback" not in answer.text
-        case.validate_response(answer, checks=CHECKS)
+        case.validate_response(answer, checks=checks)
 
     call()

@@ -10,7 +10,7 @@ import pytest
 
 from backend.domain import Comparison
 from backend.judged import Policy
-from backend.store.merge import Merge
+from backend.store.merge import Merge, _order
 from tests.backend.test_store_comparisons import BASE, TASK
 
 OTHER_TASK = replace(TASK, task_id=11)
@@ -122,3 +122,29 @@ def test_task_sent_again_without_its_state_keeps_the_known_one() -> None:
     merge.put_task(replace(TASK, is_labeled=None, updated_at=300.0))
     assert merge.tasks[10]["is_labeled"] is True
     assert merge.tasks[10]["updated_at"] == 300.0
+
+
+def test_every_change_takes_the_next_number_of_the_sequence() -> None:
+    """Two tasks, then an answer and what it adds to what is judged, then its edit: the old one out, the new one in."""
+    merge = stored(BASE)
+    assert [merge.tasks[key]["seq"] for key in (10, 11)] == [1, 2]
+    assert (merge.rows[1]["seq"], merge.rows[1]["first_seq"], merge.seq) == (4, 4, 4)
+    merge.put(replace(BASE, outcome=-1.0 if BASE.outcome == 1.0 else 1.0, updated_at=BASE.updated_at + 1))
+    assert [change["seq"] for change in merge.changes] == [4, 6, 7]
+    assert [change["weight"] for change in merge.changes] == [1, -1, 1]
+    assert [change["is_first"] for change in merge.changes] == [True, False, False]
+    assert (merge.rows[1]["seq"], merge.rows[1]["first_seq"], merge.seq) == (7, 4, 7)
+
+
+def test_contents_of_one_moment_have_an_order_that_does_not_know_the_order_of_their_fields() -> None:
+    one = {"status": "answer", "outcome": 1.0, "coin": None}
+    assert _order(one) == _order(dict(reversed(one.items())))
+    assert _order({**one, "status": "unreadable"}) < _order(one)
+    assert _order(one) != _order({**one, "outcome": -1.0})
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_two_states_of_one_moment_end_as_the_same_row_whichever_comes_first(is_first: bool) -> None:
+    left, right = replace(BASE, outcome=1.0), replace(BASE, outcome=-1.0)
+    merge = stored(*((left, right) if is_first else (right, left)))
+    assert merge.rows[1]["outcome"] == 1.0

@@ -124,6 +124,7 @@ def test_gate_hostile_judge_name_stays_in_its_cell_and_in_its_xml(tmp_path: Path
     ET.parse(xml)
 
 
+@pytest.mark.slow
 def test_pytest_fixture_passes_fails_and_skips(tmp_path: Path) -> None:
     for name, lean, n in (("even", 0.0, 1600), ("leaning", 0.6, 200), ("short", 0.0, 30)):
         write_log(tmp_path / f"{name}.jsonl", lean=lean, n=n)
@@ -153,6 +154,7 @@ def test_action_calls_the_gate_with_options_that_exist() -> None:
     assert all(f"${name}" in script for name in action["runs"]["steps"][-1]["env"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lean", "n", "undecided", "code"), [(0.6, 200, "pass", 1), (0.0, 50, "pass", 0), (0.0, 50, "fail", 3)]
 )

@@ -20,14 +20,13 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from backend.domain import Batch, Run
+from backend.domain import Batch, Run, plain_answer
 from backend.projects.reading import change_config
 from backend.runs.worker import LEASE_SECONDS
 from backend.settings import Settings
 from backend.store import Store, open_store
 from backend.store.schema import leases, runs
 from fdr_core.simulate import shaped
-from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 from harness.ports import free_port
 

@@ -28,6 +28,7 @@ SECRETS = {
 }
 SENT = ("wrong-guess-Zq8", "wrong-hook-Zq8", "in-the-query-Zq8", "project-token-Zq8", "task-password-Zq8")
 THREADS = 4
+pytestmark = pytest.mark.slow
 
 
 VARIABLES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sqlite3
 import stat
 import threading
@@ -24,7 +25,7 @@ from backend.domain import Batch, ProjectRef, Trigger
 from backend.errors import StoreBusyError, StoreError, TooManyAttemptsError
 from backend.ingest.group_commit import GroupCommit
 from backend.logs import JsonFormatter
-from backend.runs import live
+from backend.runs import live, worker
 from backend.runs.worker import Runs
 from backend.settings import Settings
 from backend.store import Store, open_store, people
@@ -233,6 +234,14 @@ def test_group_that_fails_for_everybody_fails_at_once() -> None:
     assert len(calls) <= 2
 
 
+@pytest.fixture
+def unchanged_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of the tests keeps its priority and its memory as they are, whatever command runs in it."""
+    monkeypatch.setattr(os, "nice", lambda by: by)
+    monkeypatch.setattr(worker, "give_large_blocks_back", lambda: None)
+
+
+@pytest.mark.usefixtures("unchanged_process")
 @pytest.mark.parametrize("command", [["status"], ["users", "list"], ["serve"], ["worker"]])
 def test_damaged_or_newer_database_is_a_message_and_not_a_traceback(tmp_path: Path, command: list[str]) -> None:
     variables = {"MODEL_DIR": str(tmp_path)}

@@ -421,6 +421,7 @@ def test_worker_with_nothing_to_do_asks_once_for_all_projects(
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have their own ways")
+@pytest.mark.slow
 def test_worker_gives_large_arrays_back_to_the_system() -> None:
     script = """
 import numpy as np, psutil

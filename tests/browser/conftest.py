@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 
 from backend.settings import Settings
 from backend.store import open_store
+from harness import serving as process
 from harness import world
 from harness.components import ROOT
 from harness.ports import free_port
@@ -54,32 +51,14 @@ def serving(folder: Path, **environment: str) -> Iterator[Service]:
     service = Service(f"http://127.0.0.1:{port}", folder)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     settings = {"PORT": str(port), "MODEL_DIR": str(folder), "LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
-    with (folder / "service.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "backend.cli", "serve"],
-            cwd=ROOT,
-            env={**kept, **settings, **environment},
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            give_up = time.monotonic() + 60
-            while not _answers(f"{service.url}/health"):
-                assert process.poll() is None, (folder / "service.log").read_text()
-                assert time.monotonic() < give_up, (folder / "service.log").read_text()
-                time.sleep(0.2)
-            yield service
-        finally:
-            process.terminate()
-            process.wait(timeout=40)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
+    with process.serving(
+        [sys.executable, "-m", "backend.cli", "serve"],
+        service.url,
+        folder=ROOT,
+        environment={**kept, **settings, **environment},
+        log=folder / "service.log",
+    ):
+        yield service
 
 
 @pytest.fixture(scope="session")

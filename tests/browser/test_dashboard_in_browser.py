@@ -142,12 +142,12 @@ def test_settings_refused_are_explained_and_accepted_ones_kept(page: Page, watch
     expect(page.get_by_label("Knockoff draws")).to_be_hidden()
     assert violations(page) == []
     page.get_by_label("Target error rate q").fill("0.2")
-    page.get_by_role("checkbox", name="Review tab").check()
+    page.get_by_role("checkbox", name="Review tab", exact=True).check()
     page.get_by_role("button", name="Save settings").click()
     expect(page.get_by_role("status")).to_contain_text("Saved. The next run uses the new settings.")
     page.reload()
     expect(page.get_by_label("Target error rate q")).to_have_value("0.2")
-    expect(page.get_by_role("checkbox", name="Review tab")).to_be_checked()
+    expect(page.get_by_role("checkbox", name="Review tab", exact=True)).to_be_checked()
 
 
 def test_run_now_shows_progress_and_then_the_new_run(page: Page, service: Service) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,19 +41,28 @@ class Case:
 
 
 @contextlib.contextmanager
-def rig_on(setting: Setting, **options: Any) -> Iterator[Rig]:
-    """A started rig with people at work."""
-    postgres = new_postgres(setting.folder / "postgres") if setting.database == "postgres" else None
-    rig = Rig(setting.folder, postgres=postgres, **options)
+def built(setting: Setting, variables: Mapping[str, str] | None = None, **options: Any) -> Iterator[Rig]:
+    """A rig that is not started yet, with its database; `variables` are for the service and the database."""
+    postgres = None
+    if setting.database == "postgres":
+        postgres = new_postgres(setting.folder / "postgres", variables)
+    rig = Rig(setting.folder, postgres=postgres, variables=variables, **options)
     try:
-        rig.start()
-        rig.crowd.begin(RATE)
-        time.sleep(2.0)
         yield rig
     finally:
         rig.close()
         if postgres is not None:
             postgres.stop()
+
+
+@contextlib.contextmanager
+def rig_on(setting: Setting, **options: Any) -> Iterator[Rig]:
+    """A started rig with people at work."""
+    with built(setting, **options) as rig:
+        rig.start()
+        rig.crowd.begin(RATE)
+        time.sleep(2.0)
+        yield rig
 
 
 def kill_web(setting: Setting, outcome: Outcome) -> None:
@@ -205,16 +214,8 @@ def clock_jumps(seconds: int) -> Callable[[Setting, Outcome], None]:
 
     def inject(setting: Setting, outcome: Outcome) -> None:
         clock = Clock(setting.folder)
-        postgres = None
-        if setting.database == "postgres":
-            postgres = new_postgres(setting.folder / "postgres", clock.variables)
-        options: dict[str, Any] = {
-            "variables": clock.variables,
-            "reconcile_minutes": QUICK_PULL_MINUTES,
-            "draws": LONG_RUN_DRAWS,
-        }
-        rig = Rig(setting.folder, postgres=postgres, **options)
-        try:
+        options = {"reconcile_minutes": QUICK_PULL_MINUTES, "draws": LONG_RUN_DRAWS}
+        with built(setting, clock.variables, **options) as rig:
             rig.start()
             rig.crowd.begin(RATE)
             rig.wait_until_running()
@@ -228,10 +229,6 @@ def clock_jumps(seconds: int) -> Callable[[Setting, Outcome], None]:
             _await_scheduled_run(rig, outcome, cut_off)
             rig.crowd.end()
             rig.examine(outcome, by_worker=True)
-        finally:
-            rig.close()
-            if postgres is not None:
-                postgres.stop()
 
     return inject
 
@@ -244,11 +241,9 @@ def _await_scheduled_run(rig: Rig, outcome: Outcome, last: int) -> None:
 
 def label_studio_clock(setting: Setting, outcome: Outcome) -> None:
     """Label Studio's clock ran an hour ahead and is set right: later changes carry earlier times than known ones."""
-    postgres = new_postgres(setting.folder / "postgres") if setting.database == "postgres" else None
-    rig = Rig(setting.folder, postgres=postgres, reconcile_minutes=QUICK_PULL_MINUTES)
-    rig.stand_in.studio.set_clock(HOUR)
-    rig.crowd.ledger.has_order = False
-    try:
+    with built(setting, reconcile_minutes=QUICK_PULL_MINUTES) as rig:
+        rig.stand_in.studio.set_clock(HOUR)
+        rig.crowd.ledger.has_order = False
         rig.start()
         rig.crowd.begin(RATE)
         time.sleep(2.0)
@@ -262,10 +257,6 @@ def label_studio_clock(setting: Setting, outcome: Outcome) -> None:
         waited(lambda: rig.difference() == 0, 30)
         outcome.healthy = time.monotonic() - begun
         rig.examine(outcome, by_worker=True)
-    finally:
-        rig.close()
-        if postgres is not None:
-            postgres.stop()
 
 
 def scrambled(setting: Setting, outcome: Outcome) -> None:

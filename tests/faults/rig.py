@@ -150,8 +150,16 @@ class Rig:
 
     def wait_until_running(self) -> None:
         """Ask for a run and return as soon as it is under way."""
-        self.service.api("POST", f"/projects/{self.project_id}/runs", {})
+        wait_for("a run asked for", self._ask_for_a_run, 20)
         wait_for("a run under way", lambda: self.newest_run()["status"] == "running", 20, pause=0.005)
+
+    def _ask_for_a_run(self) -> bool:
+        """A service that was killed may not listen yet: an acknowledgement from before can be noted after the kill."""
+        try:
+            self.service.api("POST", f"/projects/{self.project_id}/runs", {})
+        except ConnectionError:
+            return False
+        return True
 
     def newest_run(self) -> dict[str, Any]:
         """The newest run as the API shows it."""

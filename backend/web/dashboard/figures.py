@@ -76,7 +76,7 @@ def _point(run: Run, row: Mark) -> dict[str, Any]:
 
 
 def _address(run: Run, row: Mark) -> str | None:
-    """The page of a flagged annotator; other marks are no links."""
+    """The page of a flagged annotator; other marks are not links."""
     return url_for("dashboard.annotator", project_id=run.project_id, id=row.annotator) if row.flagged else None
 
 

@@ -200,7 +200,7 @@ def test_empty_service_greets_and_loads_the_demo(fresh: tuple[FlaskClient, Store
     assert "is waiting" in visible(get(client, answer.location))
 
 
-@pytest.mark.parametrize("number", ["7", "0", "x"])
+@pytest.mark.parametrize("number", [pytest.param("7", marks=pytest.mark.slow), "0", "x"])  # 7: tries for five seconds
 def test_project_that_cannot_be_connected_is_explained_beside_its_field(tmp_path: Path, number: str) -> None:
     settings = _beside_nobody(tmp_path)
     store = open_store(settings)

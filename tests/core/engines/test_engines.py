@@ -255,6 +255,7 @@ def test_engines_without_the_extra_name_it(monkeypatch: pytest.MonkeyPatch, file
         read(files / "words.csv", "spark")
 
 
+@pytest.mark.slow
 def test_spark_without_java_says_what_to_install(files: Path) -> None:
     command = [sys.executable, "-m", "backend.cli", "analyze", str(files / "words.csv"), "--json", "--engine", "spark"]
     ended = subprocess.run(command, env={"PATH": "/nowhere"}, capture_output=True, text=True, timeout=180, check=False)
