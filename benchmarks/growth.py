@@ -28,7 +28,7 @@ import numpy as np
 import psutil
 from sqlalchemy import select, text
 
-from backend.domain import Batch, Comparison, Project, ProjectRef, Trigger
+from backend.domain import Batch, Comparison, Project, ProjectRef, Trigger, plain_answer
 from backend.ingest.events import handle_event
 from backend.label_studio import payloads
 from backend.runs.run import analyse
@@ -39,7 +39,6 @@ from backend.store import Store
 from backend.store.engine import migrate, open_engine
 from backend.store.schema import annotators, changes, comparisons, projects, tasks
 from benchmarks.growth_fill import ANSWERS_PER_ANNOTATOR, ITEMS, Crowd, fill
-from harness.answers import plain_answer
 from harness.label_configs import PAIRWISE
 from harness.service import event
 

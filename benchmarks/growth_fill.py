@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.csv
 from sqlalchemy import insert, update
 
-from backend.domain import Batch, Task
+from backend.domain import Batch, Task, plain_answer
 from backend.store import Store
 from backend.store.schema import annotators, changes, comparisons, projects, tasks
-from harness.answers import plain_answer
 
 ANSWERS_PER_TASK = 3
 ANSWERS_PER_ANNOTATOR = 1000

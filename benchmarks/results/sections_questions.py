@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.results.claims import against_peers, claims, exponents, failing, rated, speed_ratio
+from benchmarks.results.claims import BELOW_LIMIT, against_peers, claims, exponents, failing, rated, speed_ratio
 from benchmarks.results.markdown import figure, join, paragraph, table
 from benchmarks.results.names import NAMES
 from benchmarks.results.plan import BY_HAND, SETTLED
 from benchmarks.results.summary import FAIL, LEAST_SETS, NOT_RUN, PASS, TOO_FEW, Rate, Results
+from harness.breakers import CROWDS
 from harness.scenarios import Q
 
 #: The crowds and methods of the short table, as they are called there.
@@ -109,7 +110,7 @@ def _fails(results: Results) -> list[str]:
     blind = [
         f"{scenario.label} ({rate.mean_power:.2f})"
         for scenario, rate in rated(results)
-        if not scenario.is_null and rate.is_enough and rate.mean_power < 0.3
+        if not scenario.is_null and scenario.name not in BELOW_LIMIT and rate.is_enough and rate.mean_power < 0.3
     ]
     behind = [
         f"* **{row.scenario.label}**: {NAMES[row.peer]} finds {-row.gap:.2f} more of the leaning (SE {row.se:.2f})."
@@ -131,6 +132,8 @@ def _fails(results: Results) -> list[str]:
         "\n".join(behind) or "Nowhere does a method that holds its rate find clearly more.",
         paragraph(
             f"Less than three tenths of the leaning are found in: {join(blind)}.",
+            f"Not counted: {join([CROWDS[name].label for name in BELOW_LIMIT])}, since leans below the smallest bias "
+            "worth a flag (.1) are not to be flagged; the peers know no such limit.",
             f"Where the others fail: {'; '.join(others)}." if others else "",
         ),
         _fails_figure(),
