@@ -16,7 +16,7 @@ from backend.label_studio.label_config import PREPARED_COIN, other_controls
 from backend.label_studio.webhooks import service_url
 from backend.projects.config import ProjectConfig, parse_config
 from backend.projects.reading import reading_of
-from backend.projects.sides import ASSIGNMENTS, assignment_of, state_sides
+from backend.projects.sides import ASSIGNMENTS, assignment_of, setting_of, state_sides
 from backend.runs.first_look import first_look
 from backend.terminal import printable
 from fdr_core.options import BY_NAME
@@ -49,18 +49,21 @@ def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **sett
     Connect the Label Studio project with the id PROJECT to this service.
 
     Run it while `evenhand serve` runs, since Label Studio calls this service before it accepts it. Repeat it to
-    change settings. --publish takes a comma list of predictions, tab and alerts.
+    change settings. --publish takes a comma list of predictions, tab, ranks (tabs worst first) and alerts.
     """
     values: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     publish = parse_config(values).publish if "publish" in values else None
     if publish is not None:
+        if publish.ranks and not publish.tab:
+            raise click.UsageError("ranks order the review tabs, which are not published: --publish tab,ranks")
         pseudonyms = pseudonyms or publish.pseudonyms
         if (publish.alerts or publish.tab) and not yes:
             pseudonyms = _ask(pseudonyms)
         values["publish"] = {**publish.model_dump(), "pseudonyms": pseudonyms}
     with open_service() as service:
         client = service.need_client()
-        made = connect_project(service.store, client, service.settings, project, values)
+        setting = None if sides is None else setting_of(sides)
+        made = connect_project(service.store, client, service.settings, project, values, sides=setting)
         click.echo(f"Connected Label Studio project {project} ({printable(made.project.title)}).")
         click.echo(f"  ML backend: {'added' if made.backend_was_new else 'up to date'}")
         click.echo(f"  webhook:    {'installed' if made.webhook_changed else 'up to date'}")

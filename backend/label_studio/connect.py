@@ -50,9 +50,20 @@ class Connection:
 
 
 def connect_project(
-    store: Store, client: LabelStudioClient, settings: Settings, ls_project_id: int, values: Mapping[str, Any]
+    store: Store,
+    client: LabelStudioClient,
+    settings: Settings,
+    ls_project_id: int,
+    values: Mapping[str, Any],
+    *,
+    sides: str | None = None,
 ) -> Connection:
-    """Register the project on both sides; safe to repeat, with the same or with other settings."""
+    """
+    Register the project on both sides; safe to repeat, with the same or with other settings.
+
+    What the owner says of the sides holds from the first answer on, so that no run begins without it. It is not among
+    the backend's parameters: Label Studio would repeat those with every call, past a later statement.
+    """
     described = client.project(ls_project_id)
     label_config = str(clean(described.get("label_config") or ""))
     if label_config.strip() == LABEL_CONFIG.strip() or "[evenhand " in str(described.get("description") or ""):
@@ -61,7 +72,8 @@ def connect_project(
         )
     ref = ProjectRef(ls_project_id, project_epoch(described))
     known = store.projects.find(client.url, ref)
-    config = parse_config(values, base=known.config if known else None)
+    stated = {} if sides is None else {"sides": sides}
+    config = parse_config({**values, **stated}, base=known.config if known else None)
     resolve(config, label_config, known.task_fields if known else ())
     webhook_changed = _install_webhook(client, settings, ls_project_id)
     backend_was_new = _install_backend(client, settings, ls_project_id, values)

@@ -42,10 +42,15 @@ def assignment_of(setting: str) -> str:
     return "shuffled" if setting == "random" else "unknown"
 
 
+def setting_of(sides: str) -> str:
+    """The value of the setting `sides` that follows from an answer; a value of the setting stands for itself."""
+    return ASSIGNMENTS[sides].setting if sides in ASSIGNMENTS else sides
+
+
 def state_sides(store: Store, project: Project, sides: str, *, by: str) -> Project:
     """Record a statement with its name and time, follow it, and ask for a run if it changes anything."""
     known = store.statements.all(project.id)
-    setting = ASSIGNMENTS[sides].setting if sides in ASSIGNMENTS else sides
+    setting = setting_of(sides)
     if known and known[0]["sides"] == sides and project.config.get("sides") == setting:
         return project
     store.statements.add(project.id, sides, by)

@@ -42,7 +42,8 @@ LEASE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 1.0
 CHORE_LEASE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 900.0
-LOOK_SECONDS = 10.0
+#: Between two questions whether Label Studio is there; it takes longer than that to start, so no restart is missed.
+LOOK_SECONDS = 3.0
 #: From malloc.h, and the bytes from which a block counts as large: a column of 130,000 answers.
 M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20
 #: A run that was told to stop has so long to reach a place where it can.

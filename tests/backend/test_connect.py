@@ -93,6 +93,16 @@ def test_connect_registers_backend_webhook_and_settings(
     assert made.project.epoch == int(datetime.fromisoformat(server.projects[1]["created_at"]).timestamp())
 
 
+def test_connect_takes_the_owners_word_on_sides_before_any_answer_is_read_and_sends_it_nowhere(
+    server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
+) -> None:
+    made = connect_project(store, client, settings, 1, {"q": "0.2"}, sides="random")
+    assert made.project.config["sides"] == "random"
+    (backend,) = server.backends.values()
+    assert backend["extra_params"] == {"q": "0.2"}
+    assert connect_project(store, client, settings, 1, {}).project.config["sides"] == "random"
+
+
 def test_connect_twice_changes_nothing_and_keeps_one_of_each(
     server: FakeLabelStudio, store: Store, client: LabelStudioClient, settings: Settings
 ) -> None:

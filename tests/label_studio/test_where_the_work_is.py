@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import requests
 
+from backend.domain import Trigger
 from backend.publish.cards import OWN_ANSWER
 from backend.publish.follow_up import SOURCE, SWAPPED
 from backend.publish.review_tasks import heaviest_tasks
-from backend.publish.tab import SUFFIX, is_ours
+from backend.publish.tab import SUFFIX
+from backend.report.words import trigger_words
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for
 from tests.label_studio.looking import (
@@ -28,9 +30,10 @@ from tests.label_studio.looking import (
     exported,
     latest_run,
     our_project,
+    our_tabs,
     pair,
+    shown_tasks,
     stored,
-    views,
 )
 from tests.label_studio.storm import storm
 
@@ -40,6 +43,10 @@ CHOICES = (
     '<View><Text name="q" value="$prompt"/><Text name="one" value="$answer_a"/><Text name="two" value="$answer_b"/>'
     '<Choices name="best" toName="one" choice="single-radio"><Choice value="Answer A is better"/>'
     '<Choice value="Answer B is better"/><Choice value="About the same"/></Choices></View>'
+)
+RATINGS = (
+    '<View><Text name="one" value="$answer_a"/><Rating name="stars_a" toName="one"/>'
+    '<Text name="two" value="$answer_b"/><Rating name="stars_b" toName="two"/></View>'
 )
 RANKER = '<View><List name="items" value="$items" title="Answers"/><Ranker name="rank" toName="items"/></View>'
 
@@ -59,18 +66,6 @@ def follow_ups(evenhand: Evenhand, project: int) -> list[Json]:
     """What followed confirmed flags, by our project id, the latest first."""
     with evenhand.store() as store:
         return [row for row in store.follow_ups.all(project) if row["detail"].get("done")]
-
-
-def shown_tasks(label_studio: LabelStudioServer, project: int, view: int) -> list[Json]:
-    """The tasks that a tab lists."""
-    path = f"/api/tasks?project={project}&view={view}&page_size=200&fields=all"
-    found: list[Json] = label_studio.admin.call("GET", path)["tasks"]
-    return found
-
-
-def our_tabs(label_studio: LabelStudioServer, project: int) -> dict[str, Json]:
-    """Our tabs by title."""
-    return {v["data"]["title"]: v for v in views(label_studio, project) if is_ours(v["data"]["title"])}
 
 
 def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
@@ -164,6 +159,9 @@ def overlaps(label_studio: LabelStudioServer, project: int, tasks: list[int]) ->
     return {(task["overlap"], task["is_labeled"]) for task in listed if task["id"] in tasks}
 
 
+OTHER_JUDGES = tuple(f"judge-{n}" for n in range(3))
+
+
 def test_judges_are_read_from_predictions_and_odd_controls_refused_in_a_sentence(
     label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
 ) -> None:
@@ -173,7 +171,7 @@ def test_judges_are_read_from_predictions_and_odd_controls_refused_in_a_sentence
     for number in range(80):
         better = rng.random() < 0.5
         votes = {"fair-judge": better != (rng.random() < 0.1), "left-judge": rng.random() < 0.95}
-        votes |= {f"judge-{n}": better != (rng.random() < 0.1) for n in range(3)}
+        votes |= {name: better != (rng.random() < 0.1) for name in OTHER_JUDGES}
         data = {"prompt": "?", "answer_a": f"a{number}", "answer_b": f"b{number}"}
         tasks.append({"data": data, "predictions": [prediction(name, vote) for name, vote in votes.items()]})
     ids = label_studio.import_tasks(project, tasks)
@@ -181,25 +179,32 @@ def test_judges_are_read_from_predictions_and_odd_controls_refused_in_a_sentence
     printed = evenhand.command("connect", str(project), "--judges", "predictions", "--sides", "shuffled")
     assert "left item 'answer_a', right item 'answer_b'" in printed
     ours = our_project(evenhand, project)
-    wait_for("a run", lambda: latest_run(evenhand, ours), 60)
+    rows = wait_for("a run on all answers", lambda: flagged_judges(evenhand, ours), 60)
+    assert rows == {f"judge:{name}": name == "left-judge" for name in ("fair-judge", "left-judge", *OTHER_JUDGES)}
     with evenhand.store() as store:
-        run = store.runs.latest(ours)
-        assert run is not None
-        rows = {row["annotator"]: row for row in store.findings.all(run.id)}
         names = {key: person.name for key, person in store.annotators.get(ours).items()}
-    assert set(rows) == {f"judge:{name}" for name in ("fair-judge", "left-judge", *(f"judge-{n}" for n in range(3)))}
-    assert [key for key, row in rows.items() if row["flagged"]] == ["judge:left-judge"]
     assert names["judge:left-judge"] == "judge left-judge"
 
-    # Nothing is published, so nobody sees a prediction of ours with 0.00 %; who asks gets the consensus where it is.
+    # Nothing is published, so that there is no prediction of ours beside those of the judges, whoever asks.
     label_studio.admin.call("POST", f"/api/dm/actions?id=retrieve_tasks_predictions&project={project}", json={})
     made = label_studio.admin.call("GET", f"/api/predictions/?project={project}")
-    asked = [entry for entry in made if entry["model_version"].startswith("evenhand")]
-    assert [(entry["task"], bool(entry["result"])) for entry in asked] in ([], [(ids[0], True)])
+    assert [entry for entry in made if entry["model_version"].startswith("evenhand")] == []
 
     ranking = label_studio.create_project("Ranking", RANKER)["id"]
     said = evenhand.command("connect", str(ranking), ok=False)
     assert "rankings are not read (items (List), rank (Ranker)); supported are Pairwise" in said
+    stars = label_studio.create_project("Two ratings", RATINGS)["id"]
+    said = evenhand.command("connect", str(stars), ok=False)
+    assert "ratings of each item on its own are not read" in said
+    assert "supported are Pairwise" in said
+
+
+def flagged_judges(evenhand: Evenhand, project: int) -> dict[str, bool]:
+    """Who is flagged, by annotator, once somebody is: the first run may have begun before all answers were read."""
+    with evenhand.store() as store:
+        run = store.runs.latest(project)
+        rows = {row["annotator"]: bool(row["flagged"]) for row in store.findings.all(run.id)} if run else {}
+    return rows if any(rows.values()) else {}
 
 
 def choice(is_a: bool) -> Json:
@@ -213,11 +218,14 @@ def prediction(name: str, is_a: bool) -> Json:
     return {"model_version": name, "score": 0.5, "result": [choice(is_a)]}
 
 
+BASIC = ("BASIC_AUTH_USER", "BASIC_AUTH_PASS")
+
+
 @pytest.fixture
-def without_basic(label_studio: LabelStudioServer, tmp_path: Path) -> Iterator[Evenhand]:
-    """A service on loopback with a webhook secret and no Basic credentials."""
+def closed_by(label_studio: LabelStudioServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Evenhand]:
+    """A service on loopback that lacks the credentials that the test names."""
     service = Evenhand(tmp_path, label_studio, label_studio.personal_access_token())
-    for name in ("BASIC_AUTH_USER", "BASIC_AUTH_PASS"):
+    for name in request.param:
         del service.environ[name]
     try:
         service.start()
@@ -233,11 +241,16 @@ def training_runs(evenhand: Evenhand, project: int) -> list[Any]:
     return [row for row in rows if row["trigger"] == "start_training" and row["status"] == "done"]
 
 
-@pytest.mark.parametrize("service", ["evenhand", "without_basic"])
+@pytest.mark.parametrize(
+    "closed_by",
+    [(), BASIC, (*BASIC, "EVENHAND_WEBHOOK_SECRET")],
+    ids=["basic and secret", "secret alone", "open on loopback"],
+    indirect=True,
+)
 def test_start_training_gets_through_and_its_run_is_shown(
-    label_studio: LabelStudioServer, crowd: list[Person], service: str, request: pytest.FixtureRequest
+    label_studio: LabelStudioServer, crowd: list[Person], closed_by: Evenhand
 ) -> None:
-    evenhand: Evenhand = request.getfixturevalue(service)
+    evenhand = closed_by
     project = label_studio.create_project("Training")["id"]
     people = crowd[:2]
     label_studio.import_tasks(project, leaning_crowd(people, [], random.Random(14), n=10))
@@ -248,6 +261,8 @@ def test_start_training_gets_through_and_its_run_is_shown(
     (backend,) = label_studio.admin.call("GET", f"/api/ml?project={project}")
     label_studio.admin.call("POST", f"/api/ml/{backend['id']}/train", json={})
     wait_for("its run", lambda: training_runs(evenhand, ours), 60)
+    runs = requests.get(f"{evenhand.url}/ui/projects/{ours}/runs", auth=("lead", "l3ad-pass"), timeout=10)
+    assert f'<td data-label="Started">{trigger_words(Trigger.TRAINING)}' in runs.text
     assert "start training in Label Studio project" in evenhand.log()
 
 
