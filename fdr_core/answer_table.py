@@ -12,6 +12,8 @@ from fdr_core.answers import Answers, Sums, sum_answers
 from fdr_core.audit import AuditInput
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import InputError
+from fdr_core.knockoffs.signs import mix
+from fdr_core.label_keys import Words, label_keys
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Ints
 
@@ -54,6 +56,13 @@ class AnswerTable:
             known = shown[left] & shown[right]
             left, right, count = what[left[known]], what[right[known]], count[known]
         return cls(answers, sums, annotators, items, statistics, (left, right, count), comparisons)
+
+    def part_keys(self) -> Words:
+        """What decides into which part of the answers a row comes: its recorded coin, else its pair of items."""
+        coin = self.statistics.coin_keys()[self.answers.coin]
+        item = mix(label_keys(self.items))
+        pair = item[self.answers.left] + item[self.answers.right]
+        return np.where(coin == 0, pair, coin)
 
     def audit_input(self) -> AuditInput:
         """What the audit looks at."""

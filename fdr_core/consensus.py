@@ -112,21 +112,24 @@ class Consensus:
     Parameters
     ----------
     ridge : of the least-squares fit, which grows with the answers per coin.
+    near : where to begin; the fit ends at the same place without it, only later.
 
     Attributes
     ----------
     converged : whether the last fit of the utilities settled.
     """
 
-    def __init__(self, answers: Answers, *, n_items: int, n_annotators: int, ridge: float) -> None:
+    def __init__(
+        self, answers: Answers, *, n_items: int, n_annotators: int, ridge: float, near: Consensus | None = None
+    ) -> None:
         self._answers, self._n_items, self._m = answers, n_items, n_annotators
         self._ridge = RIDGE_SHARE * ridge
         self.grades = Grades.of(answers.outcome)
         self.honest = HonestModel(self.grades, answers.weight)
         side = np.sign(answers.outcome)
         self._grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
-        self._u = np.zeros(n_items)
-        self._fit(np.ones(n_annotators))
+        self._u: Floats = np.zeros(n_items) if near is None else near._u
+        self._fit(np.ones(n_annotators) if near is None else near._slope)
         self.converged = self._fit(self._learn_slopes())
         self._learn_slopes()
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fdr_core.answers import Answers, Sums, sum_answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
+from fdr_core.label_keys import Words, label_keys
 from fdr_core.types import Floats, Ints
 
 OWN_COIN = -1
@@ -36,6 +37,7 @@ class SufficientStatistics:
         self._needs_compaction = False
         self._is_closed = False
         self._coin_sources: set[CoinSource] = set()
+        self._keys_of_coins: Words | None = None
         self._skips: dict[tuple[int, int], int] = {}
         self.excluded: Counter[str] = Counter()
 
@@ -52,11 +54,13 @@ class SufficientStatistics:
         items: Sequence[Hashable],
         *,
         coin_source: CoinSource,
+        coin_keys: Words | None = None,
         excluded: Mapping[str, int] | None = None,
     ) -> SufficientStatistics:
         """Build from answers that were summed elsewhere, coded by position in the labels.
 
-        The order of the rows does not matter. Coins come without labels, so nothing can be added or merged later.
+        The order of the rows does not matter. Coins come without labels, by the keys of these at most, so nothing can
+        be added or merged later.
         """
         statistics = cls()
         statistics._annotators = {label: code for code, label in enumerate(annotators)}
@@ -71,6 +75,7 @@ class SufficientStatistics:
             statistics._coin_sources.add(coin_source)
         statistics._chunks.append(rows)
         statistics._next_coin = int(rows.coin.max(initial=-1)) + 1
+        statistics._keys_of_coins = coin_keys
         statistics._is_closed = True
         statistics.excluded.update(excluded or {})
         return statistics
@@ -157,6 +162,15 @@ class SufficientStatistics:
     def coin_labels(self) -> dict[int, Hashable]:
         """Labels of the recorded coins by code; own coins have none."""
         return {code: label for label, code in self._coins.items()}
+
+    def coin_keys(self) -> Words:
+        """Keys of the coins' labels by code; 0 for own coins."""
+        keys = np.zeros(self._next_coin, dtype=np.uint64)
+        if self._keys_of_coins is not None:
+            keys[:] = self._keys_of_coins[: self._next_coin]
+        else:
+            keys[list(self._coins.values())] = label_keys(self._coins)
+        return keys
 
     @property
     def coin_source(self) -> CoinSource:

@@ -13,6 +13,7 @@ from fdr_core.errors import InputError
 from fdr_core.inputs.columns import choice_numbers, is_tie_marker, outcome_numbers, show
 from fdr_core.inputs.side_words import outcomes_of
 from fdr_core.inputs.tables import as_integers
+from fdr_core.label_keys import Words, label_keys
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Ints
 
@@ -29,9 +30,10 @@ def sum_comparisons(comparisons: Comparisons) -> SufficientStatistics:
     """Sum answers in memory as the engines do; skips come along."""
     who, annotators = _in_order(comparisons.annotators.tolist())
     what, items = _in_order(comparisons.items.tolist())
-    coin = np.zeros(len(comparisons), dtype=np.int64)
+    coin, keys = np.zeros(len(comparisons), dtype=np.int64), None
     if comparisons.coins is not None:
-        coin = _ranks([str(label) for label in comparisons.coins.tolist()])[comparisons.coin]
+        ranks = _ranks([str(label) for label in comparisons.coins.tolist()])
+        coin, keys = ranks[comparisons.coin], _by_rank(label_keys(comparisons.coins), ranks)
     rows = Answers(
         who[comparisons.annotator],
         what[comparisons.left],
@@ -40,9 +42,13 @@ def sum_comparisons(comparisons: Comparisons) -> SufficientStatistics:
         coin,
         np.ones(len(comparisons)),
     )
-    source = comparisons.coin_source
     summed = SufficientStatistics.from_answers(
-        rows, annotators, items, coin_source=source, excluded=comparisons.excluded
+        rows,
+        annotators,
+        items,
+        coin_source=comparisons.coin_source,
+        coin_keys=keys,
+        excluded=comparisons.excluded,
     )
     if comparisons.skips is not None:
         for left, right in zip(comparisons.skips.left, comparisons.skips.right, strict=True):
@@ -88,7 +94,7 @@ class Assembly:
         self._refuse_missing(codes, count)
         outcome = self._outcomes(codes, count)
         self._refuse_self_comparisons(codes, count)
-        coin, source = self._coin(count)
+        coin, keys, source = self._coin(count)
         self._coins.clear()
         self._counts.clear()
         who, annotators = _in_order(self._labels(self._annotators))
@@ -101,7 +107,9 @@ class Assembly:
             coin,
             count.astype(np.float64),
         )
-        return SufficientStatistics.from_answers(rows, annotators, items, coin_source=source, excluded=excluded)
+        return SufficientStatistics.from_answers(
+            rows, annotators, items, coin_source=source, coin_keys=keys, excluded=excluded
+        )
 
     def _choices(self, values: Sequence[Hashable]) -> Floats:
         """The outcomes of words: our own three, or those of another tool."""
@@ -172,8 +180,11 @@ class Assembly:
                 "remove self-comparisons"
             )
 
-    def _coin(self, count: Ints) -> tuple[Ints, CoinSource]:
-        """Take the recorded coin, else the task, else one coin per answer; an empty column counts as none."""
+    def _coin(self, count: Ints) -> tuple[Ints, Words | None, CoinSource]:
+        """Take the recorded coin, else the task, else one coin per answer; an empty column counts as none.
+
+        Codes by row, keys by code.
+        """
         import pyarrow as pa
 
         sources: tuple[CoinSource, ...] = ("coin", "task")
@@ -189,8 +200,16 @@ class Assembly:
                 )
             encoded = column.combine_chunks().dictionary_encode()
             ranks = _ranks_of(encoded.dictionary)
-            return ranks[encoded.indices.to_numpy()], source
-        return np.zeros(len(count), dtype=np.int64), "own"
+            keys = _by_rank(label_keys(encoded.dictionary.to_pylist()), ranks)
+            return ranks[encoded.indices.to_numpy()], keys, source
+        return np.zeros(len(count), dtype=np.int64), None, "own"
+
+
+def _by_rank(keys: Words, ranks: Ints) -> Words:
+    """Keys in the order of the ranks."""
+    ordered = np.empty_like(keys)
+    ordered[ranks] = keys
+    return ordered
 
 
 def _answers(number: float) -> str:

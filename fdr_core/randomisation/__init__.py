@@ -14,6 +14,7 @@ import numpy as np
 
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
+from fdr_core.label_keys import Words
 from fdr_core.randomisation.both_orders import both_orders
 from fdr_core.randomisation.coins import Crowd, own_coins, shared_coins
 from fdr_core.randomisation.resampled import sides_fixed
@@ -32,8 +33,6 @@ WAYS: Mapping[str, Callable[[Crowd], Tested]] = MappingProxyType(
         "sides fixed": sides_fixed,
     }
 )
-#: Where p-values of honest annotators are independent of each other, or nearly so.
-_INDEPENDENT = frozenset({"own coins", "both orders", "sides fixed"})
 
 
 def test_annotators(
@@ -46,6 +45,7 @@ def test_annotators(
     bias: Floats,
     min_bias: float,
     ridge: float,
+    part_key: Words | None,
 ) -> Tests:
     """Test every judged annotator for a lean; the same answers give the same tests.
 
@@ -60,6 +60,8 @@ def test_annotators(
         side than the test, and beyond `QUARTER`, so that weights alone flag nobody. It can only grow by that, so it
         stays valid.
     ridge : of the least-squares fit.
+    part_key : (rows,) where coins are shared, the coins are divided into parts by the smallest key of their answers;
+        by their codes if there is none.
 
     Returns
     -------
@@ -74,8 +76,8 @@ def test_annotators(
         raise ConfigurationError(f"how was {how!r}; expected one of {', '.join(WAYS)}")
     if not len(judged):
         none = np.zeros(0)
-        return Tests(none, none, np.zeros(0, dtype=np.int64), how, how in _INDEPENDENT, none, none, True)
-    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge))
+        return Tests(none, none, np.zeros(0, dtype=np.int64), how, False, none, none, True)
+    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key))
     is_in_line = (
         (tested.p_value <= QUARTER) & (np.abs(bias[judged]) >= min_bias) & (np.sign(bias[judged]) == tested.side)
     )
@@ -84,7 +86,7 @@ def test_annotators(
         weight=tested.weight,
         side=tested.side,
         kind=how,
-        uses_storey=how in _INDEPENDENT,
+        uses_storey=tested.are_independent,
         plain_p_value=tested.p_value,
         above_half=tested.above_half,
         converged=tested.converged,

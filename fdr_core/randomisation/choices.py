@@ -16,7 +16,7 @@ _PRIOR_ANNOTATORS, _PRIOR_LEANING = 4.0, 0.1
 _EM_STEPS, _TOLERANCE = 200, 1e-4
 #: A lean counts by its chance to show: that its standardised statistic, ``sqrt(sum g^2)`` on average, exceeds this.
 _SHOWS_BEYOND = 0.5
-#: Shares are learnt from about this many annotators at most, evenly taken.
+#: Shares are learnt from about this many annotators at most, evenly taken in the order of their likelihood.
 _MOST_LEARNT_FROM = 5000
 #: Annotators whose tables are held at once.
 _BLOCK = 4096
@@ -110,7 +110,8 @@ class _Shares:
 
     @classmethod
     def fit(cls, honest: Floats, leaning: Floats, information: Floats, slope_share: Floats) -> _Shares:
-        some = slice(None, None, max(1, len(honest) // _MOST_LEARNT_FROM))
+        step = max(1, len(honest) // _MOST_LEARNT_FROM)
+        some = np.argsort(honest.sum(axis=1), kind="stable")[::step] if step > 1 else slice(None)
         lean_share, slope_share, converged = _learn_shares(honest[some], leaning[some], slope_share)
         judged = honest + np.log(slope_share)
         leant = leaning + np.log(lean_share[:, None] * slope_share)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from fdr_core.answers import Answers
+from fdr_core.codes import compact_codes
 from fdr_core.consensus import Consensus, Grades
 from fdr_core.knockoffs.signs import mix
+from fdr_core.label_keys import Words, smallest_by
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
 from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
 from fdr_core.randomisation.convolution import SignSums
@@ -17,29 +20,37 @@ from fdr_core.randomisation.results import Tested, sign_tests
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.types import Floats, Ints
 
-#: With shared coins, utilities for the answers under a coin are fitted without this part of the coins.
-FOLDS = 5
+#: With shared coins, utilities for the answers under a coin are fitted without its part of the coins: so many parts,
+#: and fewer where there are many answers and each part has enough.
+PARTS, MANY_ANSWERS, PARTS_OF_MANY = 20, 50_000, 5
+#: Tests with less than this in common (`common_coins`) are as good as independent for the list: the variance of how
+#: many p-values lie above one half then grows by less than 4 %.
+LITTLE_IN_COMMON = 0.1
+#: Pairs of annotators under one coin, in all, from which on they certainly have more in common.
+MOST_PAIRS = 5e7
 #: Share of leaning annotators that weights are planned for where sides must not be looked at.
 SUPPOSED_LEANING = 0.15
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """All answers with who is to be judged; ``ridge`` of the least-squares fit."""
+    """All answers with who is to be judged; ``ridge`` of the least-squares fit, ``part_key`` by row."""
 
     answers: Answers
     n_items: int
     n_annotators: int
     judged: Ints
     ridge: float
+    part_key: Words | None = None
 
-    def consensus(self, answers: Answers | None = None) -> Consensus:
-        """Fit the consensus to all answers, or to others of the same crowd."""
+    def consensus(self, answers: Answers | None = None, *, near: Consensus | None = None) -> Consensus:
+        """Fit the consensus to all answers, or to others of the same crowd, beginning near another one."""
         return Consensus(
             self.answers if answers is None else answers,
             n_items=self.n_items,
             n_annotators=self.n_annotators,
             ridge=self.ridge,
+            near=near,
         )
 
 
@@ -84,30 +95,59 @@ def shared_coins(crowd: Crowd) -> Tested:
 
     Where others lean, what they chose tells how the coin fell. So utilities for the answers under a coin come from the
     other parts of the coins (items of their own leave every answer weighing the same), and weights of annotators know
-    no p-values.
+    no p-values unless the tests are as good as independent.
     """
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
     consensus, support, uncertainty = _cross_fitted(crowd, units)
+    if common_coins(crowd, units) <= LITTLE_IN_COMMON:
+        return test_units(crowd, units, consensus, support, uncertainty)
     evidence = weigh_units(crowd, units, consensus, support, uncertainty)
     tests = sign_tests(unit_sums(crowd, units, evidence.pull))
     planned = planned_thresholds(tests.null, tests.found, evidence.log_ratio)
     weight = weights_at(planned, SUPPOSED_LEANING)
-    return Tested(
-        tests.p_value, tests.above_half, weight, tests.side, converged=consensus.converged and evidence.converged
-    )
+    converged = consensus.converged and evidence.converged
+    return Tested(tests.p_value, tests.above_half, weight, tests.side, converged, are_independent=False)
 
 
 def _cross_fitted(crowd: Crowd, units: UnitRows) -> tuple[Consensus, Floats, Floats]:
-    """Support of the chosen items, and its variance, from the folds of coins that an answer is not in."""
+    """Support of the chosen items, and its variance, from the parts of the coins that an answer is not in."""
     answers = crowd.answers
-    fold = (mix(answers.coin.astype(np.uint64)) % np.uint64(FOLDS)).astype(np.int64)
-    rows_fold = fold[units.rows]
+    part = parts_of_coins(crowd)
+    rows_part = part[units.rows]
     support, uncertainty = np.zeros(len(units.rows)), np.ones(len(units.rows))
-    for k in np.unique(fold):
-        consensus = crowd.consensus(replace(answers, weight=answers.weight * (fold != k)))
-        mine = np.flatnonzero(rows_fold == k)
+    near = crowd.consensus()
+    for k in np.unique(part):
+        consensus = crowd.consensus(replace(answers, weight=answers.weight * (part != k)), near=near)
+        mine = np.flatnonzero(rows_part == k)
         left, right = answers.left[units.rows[mine]], answers.right[units.rows[mine]]
         sign = np.where(answers.outcome[units.rows[mine]] < 0, -1.0, 1.0)
         support[mine] = sign * consensus.gap(left, right)
         uncertainty[mine] = consensus.gap_variance(left, right)
     return consensus, support, uncertainty
+
+
+def parts_of_coins(crowd: Crowd) -> Ints:
+    """The part of every row's coin, by what its answers are labelled with: neither their order nor new ones matter."""
+    answers = crowd.answers
+    coin = compact_codes(answers.coin)
+    key = coin.astype(np.uint64) if crowd.part_key is None else smallest_by(coin, crowd.part_key)[coin]
+    n_parts = PARTS if len(answers) <= MANY_ANSWERS else PARTS_OF_MANY
+    return (mix(key) % np.uint64(n_parts)).astype(np.int64)
+
+
+def common_coins(crowd: Crowd, units: UnitRows) -> float:
+    """Sum over the others of the squared correlation of two annotators' tests, on average, at its most.
+
+    Two sums of signs of which ``c`` are common to both have a correlation of at most ``c / sqrt(n_j n_k)``.
+    """
+    position, m = units.position[units.starts], len(crowd.judged)
+    coin = compact_codes(crowd.answers.coin[units.rows[units.starts]])
+    people = np.bincount(coin)
+    if float((people.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
+        return np.inf
+    n = np.maximum(np.bincount(position, minlength=m), 1).astype(np.float64)
+    met = sp.coo_array((1 / np.sqrt(n[position]), (position, coin)), shape=(m, len(people))).tocsr()
+    met = met[:, people > 1]
+    together = (met @ met.T).tocoo()
+    others = together.row != together.col
+    return float((together.data[others] ** 2).sum() / m)

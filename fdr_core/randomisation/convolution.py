@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fdr_core.types import Floats, Ints
 
-#: Grid steps for the mean value, and for owners with so many values that rounding averages out.
-GRID, COARSE_GRID, MANY_VALUES = 8, 4, 64
+#: Grid steps for the mean value, and for owners with so many values that rounding averages out. The finer the grid,
+#: the closer a p-value comes to any threshold; beyond so many values in all half of it must do.
+GRID, COARSE_GRID, MANY_VALUES, FINE_UP_TO = 16, 8, 64, 2_000_000
 #: Beyond this many values neighbours are flipped together: a smaller group of flips, hence still an exact test.
 MOST_VALUES = 4096
 #: Numbers held at once while the distributions of many owners are computed.
@@ -46,7 +47,7 @@ class SignSums:
         owner, value = _pooled(owner, value, n_owners)
         count = np.bincount(owner, minlength=n_owners)
         size = np.bincount(owner, np.abs(value), minlength=n_owners)
-        steps = count * np.where(count > MANY_VALUES, COARSE_GRID, GRID)
+        steps = count * np.where(count > MANY_VALUES, COARSE_GRID, GRID) // (1 if len(value) <= FINE_UP_TO else 2)
         unit = np.where(size > 1e-12, size / np.maximum(steps, 1), 1.0)
         units = np.rint(value / unit[owner]).astype(np.int64)
         units[size[owner] <= 1e-12] = 0

@@ -29,7 +29,8 @@ PLANNED_RATE = 0.12
 #: What choices say about a lean counts up to this log ratio, and up to less in small teams: people disagree for other
 #: reasons too, and a small team shows little of how much.
 MOST_FROM_CHOICES, _TEAM = 4.0, 60.0
-#: Nobody's weight is below about this share of the mean, so that nobody is out of reach.
+#: Nobody's weight is below about this share of the mean, so that nobody is out of reach; but for those whose answers
+#: are too few to reach that in any case.
 FLOOR = 0.1
 #: Shares of leaning annotators that are planned for; what is believed of them counts like so many annotators.
 LEANING = np.array([0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5])
@@ -82,6 +83,8 @@ def _first_reaching(log_ratio: Floats) -> Ints:
 def planned_thresholds(null: Table, found: Table, log_ratio: Floats, *, trust: float = 1.0) -> Floats:
     """Null probabilities of the posterior odds that meet the planned rate, for every share of leaning in `LEANING`.
 
+    A floor is added for everybody whose answers can reach it.
+
     Parameters
     ----------
     null, found : (m, log ratios) of `tails_at_log_ratios`.
@@ -94,9 +97,11 @@ def planned_thresholds(null: Table, found: Table, log_ratio: Floats, *, trust: f
     """
     most = trust * MOST_FROM_CHOICES * len(log_ratio) / (len(log_ratio) + _TEAM)
     said = np.clip(log_ratio, -most, most)
+    smallest = np.where(null > 0, null, 1.0).min(axis=1)
     null, found = _reachable(null, found)
     planned = np.stack([_plan(null, found, said + np.log(share / (1 - share))) for share in LEANING])
-    return np.maximum.accumulate(planned, axis=0)
+    floor = np.where(smallest <= FLOOR * QUARTER, FLOOR * planned[0].mean(), 0.0)
+    return np.maximum.accumulate(planned, axis=0) + floor
 
 
 def _reachable(null: Table, found: Table) -> tuple[Table, Table]:
@@ -126,12 +131,12 @@ def leaning_shares(p_value: Floats, above_half: Floats) -> Floats:
 
 
 def weights_at(planned: Floats, share: Floats | float) -> Floats:
-    """Weights of mean 1: the planned thresholds at a share of leaning (each annotator's own), and a floor."""
+    """Weights of mean 1: the planned thresholds at a share of leaning (each annotator's own)."""
     m = planned.shape[1]
     upper = np.clip(np.searchsorted(LEANING, share), 1, len(LEANING) - 1)
     part = (share - LEANING[upper - 1]) / (LEANING[upper] - LEANING[upper - 1])
     j = np.arange(m)
-    t = (1 - part) * planned[upper - 1, j] + part * planned[upper, j] + FLOOR * planned[0].mean()
+    t = (1 - part) * planned[upper - 1, j] + part * planned[upper, j]
     return np.asarray(t * m / t.sum()) if t.sum() > 0 else np.ones(m)
 
 

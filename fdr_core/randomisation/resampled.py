@@ -19,13 +19,15 @@ from fdr_core.consensus import Consensus, moderated
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table, pool_by_support
 from fdr_core.randomisation.choices import ChoiceEvidence
 from fdr_core.randomisation.coins import Crowd, unit_sums, weigh_units
-from fdr_core.randomisation.convolution import GRID, SMALLEST_P
+from fdr_core.randomisation.convolution import SMALLEST_P
 from fdr_core.randomisation.plan import leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import Tested, sign_tests
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.types import Floats, Ints
 
 _EM_STEPS = 40
+#: Grid steps for the mean worth of an answer.
+_GRID = 8
 #: Numbers held at once while the distributions of many annotators are computed.
 _BATCH = 500_000
 #: Standard deviations of the utilities' errors that a grid must hold.
@@ -55,7 +57,7 @@ def sides_fixed(crowd: Crowd) -> Tested:
     planned = sign_tests(unit_sums(crowd, units, evidence.pull))
     thresholds = planned_thresholds(planned.null, planned.found, evidence.log_ratio, trust=_TRUST)
     weight = weights_at(thresholds, leaning_shares(p_value, half))
-    return Tested(p_value, half, weight, side, consensus.converged and evidence.converged, (_NOTE,))
+    return Tested(p_value, half, weight, side, consensus.converged and evidence.converged, notes=(_NOTE,))
 
 
 def tempered(slope: Floats) -> Floats:
@@ -117,7 +119,7 @@ class _Answering:
         answers, m, n_bins = crowd.answers.take(units.rows), len(crowd.judged), len(at)
         key = units.position * n_bins + bin_of
         asked = np.bincount(key, answers.weight, m * n_bins).reshape(m, n_bins).astype(np.float64)
-        score = np.rint(worth / (np.abs(worth).mean() / GRID)).astype(np.int64)
+        score = np.rint(worth / (np.abs(worth).mean() / _GRID)).astype(np.int64)
         n = len(consensus.grades.values)
         strength = consensus.grades.strength[units.rows]
         grade = np.where(strength < 0, 2 * n, np.where(answers.outcome > 0, strength, n + strength))

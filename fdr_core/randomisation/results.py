@@ -43,13 +43,17 @@ class Tests:
 
 @dataclass(frozen=True)
 class Tested:
-    """What one way of testing finds, before the limit on the bias."""
+    """What one way of testing finds, before the limit on the bias.
+
+    ``are_independent``: p-values of honest annotators are independent of each other, or nearly so.
+    """
 
     p_value: Floats
     above_half: Floats
     weight: Floats
     side: Ints
     converged: bool
+    are_independent: bool = True
     notes: tuple[str, ...] = ()
 
 

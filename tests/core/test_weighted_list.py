@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fdr_core.randomisation.plan import LEANING, leaning_shares, weights_at
+from fdr_core.randomisation.convolution import SignSums
+from fdr_core.randomisation.plan import FLOOR, LEANING, leaning_shares, planned_thresholds, weights_at
+from fdr_core.randomisation.results import sign_tests
 from fdr_core.selection import weighted_list
 
 Array = NDArray[np.float64]
@@ -124,10 +126,21 @@ def test_leaning_shares_leave_out_the_own_p_value_and_fall_when_another_rises() 
     assert (np.delete(one, 3) > np.delete(two, 3)).all()
 
 
-def test_weights_at_have_mean_one_and_a_floor() -> None:
+def test_weights_at_have_mean_one() -> None:
     planned = np.zeros((len(LEANING), 10))
     planned[:, :2] = np.linspace(0.01, 0.2, len(LEANING))[:, None]
     w = weights_at(planned, 0.2)
     assert w.mean() == pytest.approx(1.0)
-    assert (w > 0).all()
+    assert (w[:2] == 5.0).all()
     assert weights_at(np.zeros((len(LEANING), 3)), 0.2).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_nobody_is_out_of_reach_but_those_with_too_few_answers_for_it() -> None:
+    """Twenty answers that choices speak against keep the floor; four, whose p-values begin at 1/8, need none."""
+    many, few = 20, 4
+    owner = np.repeat([0, 1, 2, 3], [many, many, few, few])
+    tests = sign_tests(SignSums.of(owner, np.ones(len(owner)), 4))
+    planned = planned_thresholds(tests.null, tests.found, np.array([-30.0, 4.0, -30.0, 4.0]))
+    lowest = FLOOR * planned[0].mean() / (1 + FLOOR)
+    assert planned[0, 0] >= 0.9 * lowest
+    assert planned[0, 2] == 0.0
