@@ -26,8 +26,8 @@ PARTS, MANY_ANSWERS, PARTS_OF_MANY = 20, 50_000, 5
 #: Tests with less than this in common (`common_coins`) are as good as independent for the list: the variance of how
 #: many p-values lie above one half then grows by less than 4 %.
 LITTLE_IN_COMMON = 0.1
-#: Pairs of annotators under one coin, in all, from which on they certainly have more in common.
-MOST_PAIRS = 5e7
+#: Pairs of annotators under one coin, in all, from which on they are not counted and taken to have more in common.
+MOST_PAIRS = 4e6
 #: Share of leaning annotators that weights are planned for where sides must not be looked at.
 SUPPOSED_LEANING = 0.15
 
@@ -143,11 +143,11 @@ def common_coins(crowd: Crowd, units: UnitRows) -> float:
     position, m = units.position[units.starts], len(crowd.judged)
     coin = compact_codes(crowd.answers.coin[units.rows[units.starts]])
     people = np.bincount(coin)
-    if float((people.astype(np.float64) ** 2).sum()) > MOST_PAIRS:
+    is_shared = people > 1
+    if float((people[is_shared].astype(np.float64) ** 2).sum()) > MOST_PAIRS:
         return np.inf
     n = np.maximum(np.bincount(position, minlength=m), 1).astype(np.float64)
     met = sp.coo_array((1 / np.sqrt(n[position]), (position, coin)), shape=(m, len(people))).tocsr()
-    met = met[:, people > 1]
-    together = (met @ met.T).tocoo()
+    together = (met[:, is_shared] @ met[:, is_shared].T).tocoo()
     others = together.row != together.col
     return float((together.data[others] ** 2).sum() / m)
