@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fdr_core.types import Ints
+from fdr_core.types import Ints, Words
 
 #: Codes up to this many times the number of rows are looked up in a table instead of sorted.
 _DENSE_FACTOR = 4
@@ -57,6 +57,13 @@ def first_rows(code: Ints) -> Ints:
     first = np.empty(int(code.max(initial=-1)) + 1, dtype=np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]  # of several rows the last to be written stays
     return first
+
+
+def smallest_by(code: Ints, key: Words) -> Words:
+    """The smallest key among the rows of every compact code."""
+    smallest = np.full(int(code.max(initial=-1)) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(smallest, code, key)
+    return smallest
 
 
 def _is_dense(code: Ints) -> bool:

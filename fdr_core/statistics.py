@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fdr_core.answers import Answers, Sums, sum_answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
-from fdr_core.label_keys import Words, label_keys
-from fdr_core.types import Floats, Ints
+from fdr_core.inputs.label_keys import label_keys
+from fdr_core.types import Floats, Ints, Words
 
 OWN_COIN = -1
 

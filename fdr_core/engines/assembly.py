@@ -11,11 +11,11 @@ from fdr_core.answers import Answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
 from fdr_core.inputs.columns import choice_numbers, is_tie_marker, outcome_numbers, show
+from fdr_core.inputs.label_keys import label_keys
 from fdr_core.inputs.side_words import outcomes_of
 from fdr_core.inputs.tables import as_integers
-from fdr_core.label_keys import Words, label_keys
 from fdr_core.statistics import SufficientStatistics
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats, Ints, Words
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from fdr_core.types import Words
 
 COPIES_PER_WORD = 64
 

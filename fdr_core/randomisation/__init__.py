@@ -14,13 +14,12 @@ import numpy as np
 
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
-from fdr_core.label_keys import Words
 from fdr_core.randomisation.both_orders import both_orders
 from fdr_core.randomisation.coins import Crowd, own_coins, shared_coins
 from fdr_core.randomisation.resampled import sides_fixed
 from fdr_core.randomisation.results import Tested, Tests
 from fdr_core.selection import QUARTER
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats, Ints, Words
 
 __all__ = ["WAYS", "Tests", "test_annotators"]
 

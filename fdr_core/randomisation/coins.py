@@ -8,17 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from fdr_core.answers import Answers
-from fdr_core.codes import compact_codes
+from fdr_core.codes import compact_codes, smallest_by
 from fdr_core.consensus import Consensus, Grades
 from fdr_core.knockoffs.signs import mix
-from fdr_core.label_keys import Words, smallest_by
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
 from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
 from fdr_core.randomisation.convolution import SignSums
 from fdr_core.randomisation.plan import leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import Tested, sign_tests
 from fdr_core.randomisation.units import UnitRows
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats, Ints, Words
 
 #: With shared coins, utilities for the answers under a coin are fitted without its part of the coins: so many parts,
 #: and fewer where there are many answers and each part has enough.

@@ -9,8 +9,9 @@ import pytest
 from fdr_core import Comparisons, SufficientStatistics, detect, randomisation
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
+from fdr_core.codes import smallest_by
 from fdr_core.engines import sum_comparisons
-from fdr_core.label_keys import label_keys, smallest_by
+from fdr_core.inputs.label_keys import label_keys
 from fdr_core.randomisation.coins import PARTS, Crowd, common_coins, parts_of_coins
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.scenarios import calibration_tasks, six_judges
