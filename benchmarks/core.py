@@ -26,12 +26,20 @@ from fdr_core.paths import Races, follow
 from fdr_core.selection import loss_limit
 from fdr_core.simulate import shaped
 
+#: Annotators, items, answers, path, and the seconds aimed at with knockoff LBI beside the decision.
 SIZES = [
-    (100, 100, 10_000, "lbi", 0.5),
-    (1_000, 200, 100_000, "lbi", 8.0),
-    (10_000, 200, 1_000_000, "lbi", 90.0),
+    (100, 100, 10_000, "lbi", 0.8),
+    (1_000, 200, 100_000, "lbi", 5.0),
+    (10_000, 200, 1_000_000, "lbi", 40.0),
     (100_000, 200, 10_000_000, "marginal", 90.0),
     (5_000, 100_000, 1_000_000, "marginal", 90.0),
+]
+#: The same for the decision alone.
+DECISIONS = [
+    (100, 100, 10_000, 0.3),
+    (1_000, 200, 100_000, 1.5),
+    (10_000, 200, 1_000_000, 10.0),
+    (100_000, 200, 10_000_000, 60.0),
 ]
 LARGE = 2_000_000
 
@@ -46,6 +54,14 @@ def case_detect(m: int, n: int, N: int, path: str) -> dict[str, Any]:
     begun = time.perf_counter()
     result = detect(comparisons, path=path, clock=time.perf_counter)
     return {"seconds": time.perf_counter() - begun, "flagged": len(result.flagged), "parts": dict(result.timings)}
+
+
+def case_decision(m: int, n: int, N: int) -> dict[str, Any]:
+    """The exact tests and their list, with the consensus, without knockoff LBI beside them."""
+    comparisons = simulated(m, n, N)
+    begun = time.perf_counter()
+    result = detect(comparisons, draws=0)
+    return {"seconds": time.perf_counter() - begun, "flagged": len(result.flagged)}
 
 
 def case_fast_draw(m: int, n: int, N: int) -> dict[str, Any]:
@@ -117,6 +133,12 @@ def main() -> None:
         f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
         f"{time.strftime('%Y-%m-%d')}"
     )
+    print("\nthe decision alone, detect(draws=0)")
+    print(f"{'annotators':>11}{'items':>9}{'answers':>12}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}")
+    for m, n, N, aim in DECISIONS:
+        if not (options.quick and N > LARGE):
+            r = measured("decision", m, n, N)
+            print(f"{m:>11,}{n:>9,}{N:>12,}{r['seconds']:>9.2f}{aim:>7.1f}{r['megabytes']:>9.0f}{r['flagged']:>9}")
     print("\ndetect, default settings (21 draws)")
     print(
         f"{'annotators':>11}{'items':>9}{'answers':>12}  {'path':9}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}"

@@ -60,14 +60,30 @@ def own_coins(crowd: Crowd) -> Tested:
     return test_units(crowd, units, consensus, consensus.support[units.rows], consensus.uncertainty[units.rows])
 
 
-def test_units(crowd: Crowd, units: UnitRows, consensus: Consensus, support: Floats, uncertainty: Floats) -> Tested:
-    """Weigh the answers, test every annotator, and weigh the tests by what choices and the others' p-values say."""
+def test_units(
+    crowd: Crowd,
+    units: UnitRows,
+    consensus: Consensus,
+    support: Floats,
+    uncertainty: Floats,
+    *,
+    are_independent: bool = True,
+) -> Tested:
+    """Weigh the answers, test every annotator, and weigh the tests by what the choices say.
+
+    Where tests are independent, weights also know from the others' p-values how many lean.
+    """
     evidence = weigh_units(crowd, units, consensus, support, uncertainty)
     tests = sign_tests(unit_sums(crowd, units, evidence.pull))
     planned = planned_thresholds(tests.null, tests.found, evidence.log_ratio)
-    weight = weights_at(planned, leaning_shares(tests.p_value, tests.above_half))
+    leaning = leaning_shares(tests.p_value, tests.above_half) if are_independent else SUPPOSED_LEANING
     return Tested(
-        tests.p_value, tests.above_half, weight, tests.side, converged=consensus.converged and evidence.converged
+        tests.p_value,
+        tests.above_half,
+        weights_at(planned, leaning),
+        tests.side,
+        converged=consensus.converged and evidence.converged,
+        are_independent=are_independent,
     )
 
 
@@ -97,15 +113,8 @@ def shared_coins(crowd: Crowd) -> Tested:
     no p-values unless the tests are as good as independent.
     """
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
-    consensus, support, uncertainty = _cross_fitted(crowd, units)
-    if common_coins(crowd, units) <= LITTLE_IN_COMMON:
-        return test_units(crowd, units, consensus, support, uncertainty)
-    evidence = weigh_units(crowd, units, consensus, support, uncertainty)
-    tests = sign_tests(unit_sums(crowd, units, evidence.pull))
-    planned = planned_thresholds(tests.null, tests.found, evidence.log_ratio)
-    weight = weights_at(planned, SUPPOSED_LEANING)
-    converged = consensus.converged and evidence.converged
-    return Tested(tests.p_value, tests.above_half, weight, tests.side, converged, are_independent=False)
+    are_independent = common_coins(crowd, units) <= LITTLE_IN_COMMON
+    return test_units(crowd, units, *_cross_fitted(crowd, units), are_independent=are_independent)
 
 
 def _cross_fitted(crowd: Crowd, units: UnitRows) -> tuple[Consensus, Floats, Floats]:
