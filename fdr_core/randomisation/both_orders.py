@@ -23,7 +23,8 @@ def both_orders(crowd: Crowd) -> Tested:
     paired = replace(crowd, answers=crowd.answers.with_coin(coin))
     consensus = paired.consensus()
     units = UnitRows.of(paired.answers, crowd.judged, crowd.n_annotators).only(paired.answers, is_balanced)
-    tested = test_units(paired, units, consensus, consensus.support[units.rows], consensus.uncertainty[units.rows])
+    support, uncertainty = consensus.support[units.rows], consensus.uncertainty[units.rows]
+    tested = test_units(paired, units, consensus, support, uncertainty, are_independent=True)
     left_out = round(float(crowd.answers.weight[~is_balanced].sum()))
     note = (f"{left_out} answers to pairs that were not seen equally often in both orders are left out of the tests.",)
     return replace(tested, notes=note) if left_out else tested

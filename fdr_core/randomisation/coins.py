@@ -57,7 +57,8 @@ def own_coins(crowd: Crowd) -> Tested:
     """Test annotators who share no coin: every answer is weighed by what all others say about its items."""
     consensus = crowd.consensus()
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
-    return test_units(crowd, units, consensus, consensus.support[units.rows], consensus.uncertainty[units.rows])
+    support, uncertainty = consensus.support[units.rows], consensus.uncertainty[units.rows]
+    return test_units(crowd, units, consensus, support, uncertainty, are_independent=True)
 
 
 def test_units(
@@ -67,7 +68,7 @@ def test_units(
     support: Floats,
     uncertainty: Floats,
     *,
-    are_independent: bool = True,
+    are_independent: bool,
 ) -> Tested:
     """Weigh the answers, test every annotator, and weigh the tests by what the choices say.
 

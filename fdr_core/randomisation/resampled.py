@@ -57,7 +57,8 @@ def sides_fixed(crowd: Crowd) -> Tested:
     planned = sign_tests(unit_sums(crowd, units, evidence.pull))
     thresholds = planned_thresholds(planned.null, planned.found, evidence.log_ratio, trust=_TRUST)
     weight = weights_at(thresholds, leaning_shares(p_value, half))
-    return Tested(p_value, half, weight, side, consensus.converged and evidence.converged, notes=(_NOTE,))
+    converged = consensus.converged and evidence.converged
+    return Tested(p_value, half, weight, side, converged, are_independent=True, notes=(_NOTE,))
 
 
 def tempered(slope: Floats) -> Floats:

@@ -53,7 +53,7 @@ class Tested:
     weight: Floats
     side: Ints
     converged: bool
-    are_independent: bool = True
+    are_independent: bool
     notes: tuple[str, ...] = ()
 
 
