@@ -11,7 +11,7 @@ from backend.version import product_version
 
 #: Every command with the line that `evenhand --help` shows: importing the commands to list them would take seconds.
 COMMANDS = {
-    "analyze": "Find who follows a side rather than the items in DATA, and report.",
+    "analyze": "Find the annotators in DATA who click a side, and write a report.",
     "annotator": "Hand out or erase what is stored about one annotator.",
     "backup": "Write the whole database into FILE.",
     "connect": "Connect a Label Studio project to this service.",
@@ -21,7 +21,7 @@ COMMANDS = {
     "gate": "Hold the lean of the judges in LOG against a limit.",
     "prepare": "Write Label Studio tasks from PAIRS, sides assigned by recorded coin flips.",
     "report": "Write the report of a project's run.",
-    "restore": "Put a backup in the place of the database.",
+    "restore": "Replace the database with a backup.",
     "run": "Ask the worker for a run of a project now.",
     "selftest": "Simulate on the design of FILE and show how well each method does.",
     "serve": "Run the web server and the worker.",

@@ -39,24 +39,26 @@ def differences(opinions: Opinions) -> list[str]:
 
 
 def _only_exact(opinions: Opinions, j: int) -> str:
-    told = f"The exact test flags (adjusted p-value {_number(opinions.q_value[j])}, q = {opinions.q:g}); "
+    told = (
+        f"The exact test flags this annotator (adjusted p-value {_number(opinions.q_value[j])}, q = {opinions.q:g}); "
+    )
     if opinions.unselectable[j]:
-        return told + "knockoff LBI cannot select: in this design the copy hardly differs from the annotator."
+        return told + "knockoff LBI cannot: in this design the copy hardly differs from the annotator."
     if not opinions.lbi.any() and opinions.exact.sum() < opinions.shortest:
         return told + f"knockoff LBI selects nobody: with these settings its shortest list has {opinions.shortest}."
-    share = f"{100 * opinions.share[j]:.0f} % of the draws"
+    selected = f"knockoff LBI does so in {100 * opinions.share[j]:.0f} % of the draws"
     if opinions.by_evalues:
-        return told + f"knockoff LBI selects in {share}, too few for its e-values."
+        return told + f"{selected}, too few for its e-values."
     return told + (
-        f"knockoff LBI selects in {share}, and more than half are needed. It weighs all answers alike; the exact test "
-        "weighs those against a clear consensus more."
+        f"{selected}, and more than half are needed. It weighs all answers alike; the exact test weighs those against "
+        "a clear consensus more."
     )
 
 
 def _only_lbi(opinions: Opinions, j: int) -> str:
     return (
-        f"Knockoff LBI selects in {100 * opinions.share[j]:.0f} % of the draws; the exact test does not flag: its "
-        f"adjusted p-value {_number(opinions.q_value[j])} is above q = {opinions.q:g}."
+        f"Knockoff LBI selects this annotator in {100 * opinions.share[j]:.0f} % of the draws; the exact test does not, "
+        f"since its adjusted p-value {_number(opinions.q_value[j])} is above q = {opinions.q:g}."
     )
 
 

@@ -90,7 +90,9 @@ def _of_lbi(audit: Audit, options: Options) -> _Basis:
     is_proven = options.aggregate == "evalues" or options.draws == 1
     caveat = _caveat(audit, options)
     if not is_proven:
-        return _Basis(MEASURED, f"whom most draws of knockoff LBI select is listed; checked by simulation{caveat}")
+        return _Basis(
+            MEASURED, f"the list holds those whom most draws of knockoff LBI select; checked by simulation{caveat}"
+        )
     if audit.construction == "flip" and audit.shares_coins:
         return _Basis(MEASURED, f"checked by simulation{caveat}")
     if audit.construction == "paper" and options.variance_used == "two-pass":

@@ -198,7 +198,7 @@ OPTIONS: tuple[Option, ...] = (
         "variance",
         None,
         "Variance of the paper's construction",
-        "Pools everybody's noise, or leaves clear outliers out. Empty: plain if the paper's construction is named.",
+        "Pools everybody's noise, or not that of outliers. Empty: plain if the paper's method is named, else two-pass.",
         {"plain": "as in the paper", "two-pass": "in two passes"},
         may_be_empty=True,
         is_expert=True,

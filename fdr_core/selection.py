@@ -142,7 +142,7 @@ def weighted_list(
 
 
 def e_values(selection: Selection, copies: int) -> Floats:
-    """E-values of one draw (Ren and Barber 2023, with d copies): ``m d 1{selected} / (1 + losses)``."""
+    """E-values of one draw (Ren and Barber 2024, with d copies): ``m d 1{selected} / (1 + losses)``."""
     m = len(selection.selected)
     return np.where(selection.selected, m * copies / (1.0 + selection.losses), 0.0)
 

@@ -56,7 +56,7 @@ def analyze(
     reading: dict[str, Any],
 ) -> None:
     """
-    Find who clicks a side instead of judging in DATA.
+    Find the annotators in DATA who click a side instead of judging.
 
     DATA is a file (CSV, Parquet, JSON or JSON lines, also gzipped; - is standard input) with the columns annotator,
     left, right and choice or outcome, a Label Studio export, or one of the formats that `evenhand doctor DATA` names;

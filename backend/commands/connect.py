@@ -41,7 +41,11 @@ def _setting_options(command: Command) -> Command:
     help="How sides were assigned: prepared (by `evenhand prepare`), shuffled (by you, per task), or unknown.",
 )
 @_setting_options
-@click.option("--pseudonyms", is_flag=True, help="Show pseudonyms instead of names on the alert cards.")
+@click.option(
+    "--pseudonyms",
+    is_flag=True,
+    help="Show pseudonyms instead of names on the alert cards; there are no review tabs then.",
+)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @says_what_is_wrong
 def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **settings: str | None) -> None:
@@ -49,7 +53,7 @@ def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **sett
     Connect the Label Studio project with the id PROJECT to this service.
 
     Run it while `evenhand serve` runs, since Label Studio calls this service before it accepts it. Repeat it to
-    change settings. --publish takes a comma list of predictions, tab, ranks (tabs worst first) and alerts.
+    change settings. --publish takes a comma-separated list of predictions, tab, ranks (tabs worst first) and alerts.
     """
     values: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     publish = parse_config(values).publish if "publish" in values else None

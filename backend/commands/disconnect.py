@@ -20,9 +20,9 @@ from backend.terminal import printable
 @says_what_is_wrong
 def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
     """
-    Let the Label Studio project with the id PROJECT go.
+    Disconnect the Label Studio project with the id PROJECT from this service.
 
-    Removes webhook, ML backend, tabs, ranks and predictions of ours there. What is stored here is kept, unless
+    Removes our webhook, ML backend, tabs, ranks and predictions there. What is stored here is kept, unless
     --erase is given; `evenhand connect` takes the project up again.
     """
     with open_service(creates=False) as service:

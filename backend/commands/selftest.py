@@ -40,8 +40,8 @@ def selftest(
     """
     Simulate on the design of FILE (same annotators, items, sizes, sides) and print how every method does.
 
-    False flags: the share of flags that are false, averaged over the data sets (to be compared with q). Found: the
-    share of those who lean that is flagged.
+    False flags: the share of flags that are false, averaged over the data sets (to be compared with q). Found: of
+    those who lean, the share flagged.
     """
     design = load_comparisons(file, fields=fields)
     with progress_bar("simulating") as progress:

@@ -28,7 +28,11 @@ _TEAM = "team"
 @click.option("--answers", type=click.IntRange(min=1), default=60, show_default=True, help="Answers each (team only).")
 @click.option("--items", type=click.IntRange(min=2), default=20, show_default=True, help="How many items (team only).")
 @click.option(
-    "--bias", type=click.FloatRange(0, 1), default=0.4, show_default=True, help="How often they follow it (team only)."
+    "--bias",
+    type=click.FloatRange(0, 1),
+    default=0.4,
+    show_default=True,
+    help="How often those who lean click their side (team only).",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed gives the same crowd."

@@ -48,7 +48,7 @@ class ProjectConfig(BaseModel):
 
     control: FieldName | None = Field(None, description="Name of the control that holds the answer.")
     controls: Annotated[tuple[FieldName, ...], Field(max_length=20)] = Field(
-        (), description="Several controls by name: judged together, or apart where control names the one that decides."
+        (), description="Several controls by name: judged together, or apart if --control names the one that decides."
     )
     item_left: FieldName | None = Field(None, description="Task data field that names the left item.")
     item_right: FieldName | None = Field(None, description="Task data field that names the right item.")
@@ -74,12 +74,15 @@ class ProjectConfig(BaseModel):
     variance: str | None = _option("variance")
     slack_solver: str = _option("slack_solver")
     lbi_seconds: float | None = _option("lbi_seconds")
-    every_minutes: float | None = Field(60.0, ge=0.1, le=1e6, description="Run at most this often; empty: never.")
+    every_minutes: float | None = Field(
+        60.0,
+        ge=0.1,
+        le=1e6,
+        description="Minutes after which a run is due if there is something new; empty: no runs by the clock.",
+    )
     every_answers: int | None = Field(200, ge=1, description="Run after this many new answers; empty: never.")
     publish: Publish = Field(Publish(), description="What is written to Label Studio: predictions, tab, ranks, alerts.")
-    review_tasks: int = Field(
-        30, ge=1, le=200, description="Tasks that a flagged annotator's tab shows, heaviest first."
-    )
+    review_tasks: int = Field(30, ge=1, le=200, description="How many of the heaviest tasks a review tab shows.")
     after_confirm: AfterConfirm = Field(
         "nothing", description="What follows a confirmed flag: nothing, a project to label anew, or more overlap."
     )

@@ -33,7 +33,7 @@ class LbiResult:
     construction : "flip", "paper", or "none" where nobody was judged.
     judged : (m,) codes of the judged annotators.
     selected : codes selected in more than half of the draws, largest share first, then by level.
-    selected_by_e_values : codes selected by e-BH at q, from draws at q/2 (Ren and Barber 2023), in the same order.
+    selected_by_e_values : codes selected by e-BH at q, from draws at q/2 (Ren and Barber 2024), in the same order.
     share : (m,) share of draws that selects each.
     e_values : (m,) average e-value.
     W : (draws done, m) level of the race, positive where the own column entered first, 0 where undecided.

@@ -43,7 +43,7 @@ def test_annotators_on_both_or_no_list_are_not_mentioned() -> None:
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"share": 0.38, "others": 3}, "selects in 38 % of the draws, and more than half are needed"),
+        ({"share": 0.38, "others": 3}, "LBI does so in 38 % of the draws, and more than half are needed"),
         ({"share": 0.0, "stuck": True}, "the copy hardly differs from the annotator"),
         ({"share": 0.0, "shortest": 10}, "its shortest list has 10"),
         ({"share": 0.6, "others": 3, "by_evalues": True}, "too few for its e-values"),
@@ -56,5 +56,5 @@ def test_flagged_by_the_exact_test_alone_says_what_lbi_lacks(facts: dict[str, An
 
 def test_selected_by_lbi_alone_says_what_the_exact_test_lacks() -> None:
     (words,) = said(exact=False, lbi=True, share=0.9, q_value=0.14)
-    assert "selects in 90 % of the draws" in words
+    assert "selects this annotator in 90 % of the draws" in words
     assert "its adjusted p-value 0.14 is above q = 0.1" in words

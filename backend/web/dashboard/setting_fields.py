@@ -118,7 +118,12 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "The consensus winner on completed tasks; never on tasks that can still be labelled.",
                 "switch",
             ),
-            Field("publish.tab", "Review tab", "A Data Manager tab with the tasks of flagged annotators.", "switch"),
+            Field(
+                "publish.tab",
+                "Review tab",
+                "A Data Manager tab for each annotator with a lasting flag, with the tasks that weigh most.",
+                "switch",
+            ),
             Field(
                 "publish.ranks",
                 "Review tabs worst first",
@@ -129,7 +134,7 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             Field(
                 "publish.alerts",
                 "Alerts project",
-                "One card per flagged annotator, with the evidence; reviewers' answers come back as decisions.",
+                "One card per lasting flag or warning, with the evidence; reviewers' answers come back as decisions.",
                 "switch",
             ),
             Field(
@@ -152,7 +157,12 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "commas. Empty: every reviewer. Nobody may decide about themselves.",
                 "list",
             ),
-            Field("publish.pseudonyms", "Pseudonyms", "Cards and tab show pseudonyms instead of names.", "switch"),
+            Field(
+                "publish.pseudonyms",
+                "Pseudonyms",
+                "Cards show pseudonyms instead of names, and there are no review tabs.",
+                "switch",
+            ),
         ),
     ),
 )
