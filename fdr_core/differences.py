@@ -57,8 +57,8 @@ def _only_exact(opinions: Opinions, j: int) -> str:
 
 def _only_lbi(opinions: Opinions, j: int) -> str:
     return (
-        f"Knockoff LBI selects this annotator in {100 * opinions.share[j]:.0f} % of the draws; the exact test does not, "
-        f"since its adjusted p-value {_number(opinions.q_value[j])} is above q = {opinions.q:g}."
+        f"Knockoff LBI selects this annotator in {100 * opinions.share[j]:.0f} % of the draws; the exact test does "
+        f"not, since its adjusted p-value {_number(opinions.q_value[j])} is above q = {opinions.q:g}."
     )
 
 
