@@ -57,12 +57,15 @@ class AnswerTable:
             left, right, count = what[left[known]], what[right[known]], count[known]
         return cls(answers, sums, annotators, items, statistics, (left, right, count), comparisons)
 
-    def part_keys(self) -> Words:
-        """What decides into which part of the answers a row comes: its recorded coin, else its pair of items."""
-        coin = self.statistics.coin_keys()[self.answers.coin]
+    def part_keys(self, coin: Ints) -> Words:
+        """What decides into which part of the coins a row comes: the label of its coin, else its pair of items.
+
+        ``coin`` : (rows,) codes by the audit, which joins coins of the same pair; the pair stands for such a coin.
+        """
+        recorded = self.statistics.coin_keys()[self.answers.coin]
         item = mix(label_keys(self.items))
         pair = item[self.answers.left] + item[self.answers.right]
-        return np.where(coin == 0, pair, coin)
+        return np.where((recorded == 0) | (coin != self.answers.coin), pair, recorded)
 
     def audit_input(self) -> AuditInput:
         """What the audit looks at."""

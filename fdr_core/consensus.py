@@ -112,7 +112,7 @@ class Consensus:
     Parameters
     ----------
     ridge : of the least-squares fit, which grows with the answers per coin.
-    near : where to begin; the fit ends at the same place without it, only later.
+    near : whose utilities to begin with; the fit ends at the same place without it, only later.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Consensus:
         side = np.sign(answers.outcome)
         self._grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
         self._u: Floats = np.zeros(n_items) if near is None else near._u
-        self._fit(np.ones(n_annotators) if near is None else near._slope)
+        self._fit(np.ones(n_annotators))
         self.converged = self._fit(self._learn_slopes())
         self._learn_slopes()
 

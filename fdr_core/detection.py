@@ -211,7 +211,7 @@ def _test(
         bias=bias.estimate,
         min_bias=options.min_bias,
         ridge=ridge,
-        part_key=table.part_keys() if audited.how == "shared coins" else None,
+        part_key=table.part_keys(audited.coin) if audited.how == "shared coins" else None,
     )
     listed = weighted_list(
         tests.p_value,

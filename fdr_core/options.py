@@ -105,7 +105,7 @@ OPTIONS: tuple[Option, ...] = (
         "sides",
         "audit",
         "Sides",
-        "Were the sides assigned by chance? State it only if you know: otherwise flags will be wrong.",
+        "Were the sides assigned by chance? State it only if you know; if it is not true, flags will be wrong.",
         {
             "audit": "let the audit test it",
             "random": "I state that coins decided the sides",

@@ -24,7 +24,7 @@ def both_orders(crowd: Crowd) -> Tested:
     consensus = paired.consensus()
     units = UnitRows.of(paired.answers, crowd.judged, crowd.n_annotators).only(paired.answers, is_balanced)
     support, uncertainty = consensus.support[units.rows], consensus.uncertainty[units.rows]
-    tested = test_units(paired, units, consensus, support, uncertainty, are_independent=True)
+    tested = test_units(paired, units, consensus, support, uncertainty, share_coins=False)
     left_out = round(float(crowd.answers.weight[~is_balanced].sum()))
     note = (f"{left_out} answers to pairs that were not seen equally often in both orders are left out of the tests.",)
     return replace(tested, notes=note) if left_out else tested

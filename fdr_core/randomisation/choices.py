@@ -117,9 +117,9 @@ class _Shares:
         leant = leaning + np.log(lean_share[:, None] * slope_share)
         flat = leant.reshape(len(honest), -1)
         log_judged, log_leant = _log_sum(judged), _log_sum(flat)
-        posterior = np.exp(flat - log_leant[:, None]).reshape(leant.shape)
-        by_lean = posterior.sum(axis=2)
-        own_slope = posterior / np.maximum(by_lean, 1e-300)[:, :, None]
+        by_slope = leant - leant.max(axis=2, keepdims=True)  # in logs: of many answers most leans are out of question
+        own_slope = np.exp(by_slope) / np.exp(by_slope).sum(axis=2, keepdims=True)
+        by_lean = np.exp(flat - log_leant[:, None]).reshape(leant.shape).sum(axis=2)
         # how common a lean is holds for all: an annotator's own choices say too little about the kind of its lean
         mixture = by_lean.mean(axis=0) * _chance_to_show((own_slope * information).sum(axis=2))
         mixture = (mixture / mixture.sum(axis=1, keepdims=True))[:, :, None] * own_slope
@@ -127,7 +127,10 @@ class _Shares:
 
 
 def _chance_to_show(information: Floats) -> Floats:
-    """What few answers cannot show in any case should not blunt the test for what they can."""
+    """Chance that the standardised statistic exceeds `_SHOWS_BEYOND`, given ``sum g^2``.
+
+    What few answers cannot show in any case should not blunt the test for what they can.
+    """
     return np.asarray(ndtr(np.sqrt(information) - _SHOWS_BEYOND))
 
 

@@ -25,7 +25,7 @@ PARTS, MANY_ANSWERS, PARTS_OF_MANY = 20, 50_000, 5
 #: Tests with less than this in common (`common_coins`) are as good as independent for the list: the variance of how
 #: many p-values lie above one half then grows by less than 4 %.
 LITTLE_IN_COMMON = 0.1
-#: Pairs of annotators under one coin, in all, from which on they are not counted and taken to have more in common.
+#: Sum of (people per coin)^2 beyond which overlaps are not computed; tests are then taken to have much in common.
 MOST_PAIRS = 4e6
 #: Share of leaning annotators that weights are planned for where sides must not be looked at.
 SUPPOSED_LEANING = 0.15
@@ -58,7 +58,7 @@ def own_coins(crowd: Crowd) -> Tested:
     consensus = crowd.consensus()
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
     support, uncertainty = consensus.support[units.rows], consensus.uncertainty[units.rows]
-    return test_units(crowd, units, consensus, support, uncertainty, are_independent=True)
+    return test_units(crowd, units, consensus, support, uncertainty, share_coins=False)
 
 
 def test_units(
@@ -68,15 +68,18 @@ def test_units(
     support: Floats,
     uncertainty: Floats,
     *,
-    are_independent: bool,
+    share_coins: bool,
 ) -> Tested:
     """Weigh the answers, test every annotator, and weigh the tests by what the choices say.
 
-    Where tests are independent, weights also know from the others' p-values how many lean.
+    Where tests are independent of each other, or nearly so although annotators share coins, weights also know from the
+    others' p-values how many lean.
     """
     evidence = weigh_units(crowd, units, consensus, support, uncertainty)
-    tests = sign_tests(unit_sums(crowd, units, evidence.pull))
-    planned = planned_thresholds(tests.null, tests.found, evidence.log_ratio)
+    value = unit_values(crowd, units, evidence.pull)
+    tests = sign_tests(unit_sums(crowd, units, value))
+    planned = planned_thresholds(tests.null, tests.found, tests.smallest, evidence.log_ratio)
+    are_independent = not share_coins or common_coins(crowd, units, value) <= LITTLE_IN_COMMON
     leaning = leaning_shares(tests.p_value, tests.above_half) if are_independent else SUPPOSED_LEANING
     return Tested(
         tests.p_value,
@@ -100,10 +103,14 @@ def weigh_units(
     return weigh_choices(ChoiceTable(units.position, kinds.kind, units.share, len(crowd.judged)), table, shares)
 
 
-def unit_sums(crowd: Crowd, units: UnitRows, pull: Floats) -> SignSums:
-    """``s_u g_u`` of every unit, on the annotators' grids."""
-    side = np.sign(crowd.answers.outcome[units.rows])
-    return SignSums.of(units.position[units.starts], units.sums(units.share * side * pull), len(crowd.judged))
+def unit_values(crowd: Crowd, units: UnitRows, pull: Floats) -> Floats:
+    """``s_u g_u`` of every unit."""
+    return units.sums(units.share * np.sign(crowd.answers.outcome[units.rows]) * pull)
+
+
+def unit_sums(crowd: Crowd, units: UnitRows, value: Floats) -> SignSums:
+    """The values of all units, on the annotators' grids."""
+    return SignSums.of(units.position[units.starts], value, len(crowd.judged))
 
 
 def shared_coins(crowd: Crowd) -> Tested:
@@ -114,29 +121,37 @@ def shared_coins(crowd: Crowd) -> Tested:
     no p-values unless the tests are as good as independent.
     """
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
-    are_independent = common_coins(crowd, units) <= LITTLE_IN_COMMON
-    return test_units(crowd, units, *_cross_fitted(crowd, units), are_independent=are_independent)
+    consensus, support, uncertainty, converged = cross_fitted(crowd, units)
+    tested = test_units(crowd, units, consensus, support, uncertainty, share_coins=True)
+    return replace(tested, converged=tested.converged and converged)
 
 
-def _cross_fitted(crowd: Crowd, units: UnitRows) -> tuple[Consensus, Floats, Floats]:
-    """Support of the chosen items, and its variance, from the parts of the coins that an answer is not in."""
+def cross_fitted(crowd: Crowd, units: UnitRows) -> tuple[Consensus, Floats, Floats, bool]:
+    """Support of the chosen items, and its variance, from the parts of the coins that an answer is not in.
+
+    Also the consensus of the last fit, whose slopes and grades stand for all, and whether every fit settled.
+    """
     answers = crowd.answers
     part = parts_of_coins(crowd)
     rows_part = part[units.rows]
     support, uncertainty = np.zeros(len(units.rows)), np.ones(len(units.rows))
-    near = crowd.consensus()
+    near, converged = crowd.consensus(), True
     for k in np.unique(part):
         consensus = crowd.consensus(replace(answers, weight=answers.weight * (part != k)), near=near)
+        converged &= consensus.converged
         mine = np.flatnonzero(rows_part == k)
         left, right = answers.left[units.rows[mine]], answers.right[units.rows[mine]]
         sign = np.where(answers.outcome[units.rows[mine]] < 0, -1.0, 1.0)
         support[mine] = sign * consensus.gap(left, right)
         uncertainty[mine] = consensus.gap_variance(left, right)
-    return consensus, support, uncertainty
+    return consensus, support, uncertainty, converged
 
 
 def parts_of_coins(crowd: Crowd) -> Ints:
-    """The part of every row's coin, by what its answers are labelled with: neither their order nor new ones matter."""
+    """The part of every row's coin, by what its answers are labelled with, in whatever order they came.
+
+    New answers leave it where it is, until there are `MANY_ANSWERS` and fewer parts.
+    """
     answers = crowd.answers
     coin = compact_codes(answers.coin)
     key = coin.astype(np.uint64) if crowd.part_key is None else smallest_by(coin, crowd.part_key)[coin]
@@ -144,10 +159,11 @@ def parts_of_coins(crowd: Crowd) -> Ints:
     return (mix(key) % np.uint64(n_parts)).astype(np.int64)
 
 
-def common_coins(crowd: Crowd, units: UnitRows) -> float:
-    """Sum over the others of the squared correlation of two annotators' tests, on average, at its most.
+def common_coins(crowd: Crowd, units: UnitRows, value: Floats) -> float:
+    """Sum over the others of the squared correlation of two annotators' statistics, on average, at its most.
 
-    Two sums of signs of which ``c`` are common to both have a correlation of at most ``c / sqrt(n_j n_k)``.
+    ``|corr(T_j, T_k)| <= sum over common coins of g_j g_k / sqrt(sum g_j^2 sum g_k^2)``, with equality where the same
+    side was chosen under all of them.
     """
     position, m = units.position[units.starts], len(crowd.judged)
     coin = compact_codes(crowd.answers.coin[units.rows[units.starts]])
@@ -155,8 +171,8 @@ def common_coins(crowd: Crowd, units: UnitRows) -> float:
     is_shared = people > 1
     if float((people[is_shared].astype(np.float64) ** 2).sum()) > MOST_PAIRS:
         return np.inf
-    n = np.maximum(np.bincount(position, minlength=m), 1).astype(np.float64)
-    met = sp.coo_array((1 / np.sqrt(n[position]), (position, coin)), shape=(m, len(people))).tocsr()
+    size = np.sqrt(np.maximum(np.bincount(position, value**2, m), 1e-300))
+    met = sp.coo_array((np.abs(value) / size[position], (position, coin)), shape=(m, len(people))).tocsr()
     together = (met[:, is_shared] @ met[:, is_shared].T).tocoo()
     others = together.row != together.col
     return float((together.data[others] ** 2).sum() / m)

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from fdr_core.types import Floats, Ints
 
 #: Grid steps for the mean value, and for owners with so many values that rounding averages out. The finer the grid,
-#: the closer a p-value comes to any threshold; beyond so many values in all half of it must do.
-GRID, COARSE_GRID, MANY_VALUES, FINE_UP_TO = 16, 8, 64, 2_000_000
+#: the closer a p-value comes to any threshold.
+GRID, COARSE_GRID, MANY_VALUES = 16, 8, 64
+#: With more values than this in all, half as many steps.
+FINE_UP_TO = 2_000_000
 #: Beyond this many values neighbours are flipped together: a smaller group of flips, hence still an exact test.
 MOST_VALUES = 4096
 #: Numbers held at once while the distributions of many owners are computed.

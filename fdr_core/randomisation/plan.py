@@ -80,7 +80,7 @@ def _first_reaching(log_ratio: Floats) -> Ints:
     return np.asarray(found - width * np.arange(n)[:, None])
 
 
-def planned_thresholds(null: Table, found: Table, log_ratio: Floats, *, trust: float = 1.0) -> Floats:
+def planned_thresholds(null: Table, found: Table, smallest: Floats, log_ratio: Floats, *, trust: float = 1.0) -> Floats:
     """Null probabilities of the posterior odds that meet the planned rate, for every share of leaning in `LEANING`.
 
     A floor is added for everybody whose answers can reach it.
@@ -88,6 +88,7 @@ def planned_thresholds(null: Table, found: Table, log_ratio: Floats, *, trust: f
     Parameters
     ----------
     null, found : (m, log ratios) of `tails_at_log_ratios`.
+    smallest : (m,) smallest possible p-value.
     log_ratio : (m,) what the choices say about a lean.
     trust : in that, from 0 to 1.
 
@@ -97,7 +98,6 @@ def planned_thresholds(null: Table, found: Table, log_ratio: Floats, *, trust: f
     """
     most = trust * MOST_FROM_CHOICES * len(log_ratio) / (len(log_ratio) + _TEAM)
     said = np.clip(log_ratio, -most, most)
-    smallest = np.where(null > 0, null, 1.0).min(axis=1)
     null, found = _reachable(null, found)
     planned = np.stack([_plan(null, found, said + np.log(share / (1 - share))) for share in LEANING])
     floor = np.where(smallest <= FLOOR * QUARTER, FLOOR * planned[0].mean(), 0.0)

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from fdr_core.consensus import Consensus, moderated
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table, pool_by_support
 from fdr_core.randomisation.choices import ChoiceEvidence
-from fdr_core.randomisation.coins import Crowd, unit_sums, weigh_units
+from fdr_core.randomisation.coins import Crowd, unit_sums, unit_values, weigh_units
 from fdr_core.randomisation.convolution import SMALLEST_P
 from fdr_core.randomisation.plan import leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import Tested, sign_tests
@@ -54,8 +54,8 @@ def sides_fixed(crowd: Crowd) -> Tested:
     asked = _Answering.of(crowd, units, consensus, gap, uncertainty, evidence)
     p_value, side = asked.test(tempered(evidence.slope))
     half = np.full(len(p_value), 0.5)
-    planned = sign_tests(unit_sums(crowd, units, evidence.pull))
-    thresholds = planned_thresholds(planned.null, planned.found, evidence.log_ratio, trust=_TRUST)
+    planned = sign_tests(unit_sums(crowd, units, unit_values(crowd, units, evidence.pull)))
+    thresholds = planned_thresholds(planned.null, planned.found, planned.smallest, evidence.log_ratio, trust=_TRUST)
     weight = weights_at(thresholds, leaning_shares(p_value, half))
     converged = consensus.converged and evidence.converged
     return Tested(p_value, half, weight, side, converged, are_independent=True, notes=(_NOTE,))

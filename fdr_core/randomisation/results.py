@@ -59,10 +59,11 @@ class Tested:
 
 @dataclass(frozen=True)
 class SignTests:
-    """Exact tests of sums of fair signs, and what the plan needs to know of them."""
+    """Exact tests of sums of fair signs, and what the plan needs to know of them; ``smallest``: possible p-value."""
 
     p_value: Floats
     above_half: Floats
+    smallest: Floats
     side: Ints
     null: NDArray[np.float32]
     found: NDArray[np.float32]
@@ -82,4 +83,5 @@ def sign_tests(sums: SignSums) -> SignTests:
         p_value[members] = tails[rows, np.abs(total[members])]
         above_half[members] = 1.0 - tails[rows, (tails > HALF).sum(axis=1)]
         null[members], found[members] = tails_at_log_ratios(block, tails, sums.unit[members], log_norm[members])
-    return SignTests(np.clip(p_value, SMALLEST_P, 1.0), above_half, np.sign(total), null, found)
+    smallest = np.minimum(1.0, 0.5 ** (np.bincount(sums.owner, minlength=n) - 1.0))  # all signs alike, either way
+    return SignTests(np.clip(p_value, SMALLEST_P, 1.0), above_half, smallest, np.sign(total), null, found)

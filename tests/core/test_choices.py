@@ -29,3 +29,14 @@ def test_with_very_many_answers_every_lean_counts_as_it_is_common() -> None:
     many, mixture = weighed(60_000)
     assert np.allclose(mixture, 1 / N_LEANS, atol=1e-3)
     assert np.isclose(many, PULL.mean(), atol=1e-3)
+
+
+def test_leans_count_by_how_common_they_are_even_where_many_answers_rule_most_of_them_out() -> None:
+    """Beside one lean, five thousand answers leave every other without a probability that a number can hold."""
+    n, slopes = 5000, 2
+    choice = np.linspace(-5.0, -0.7, N_LEANS)[:, None, None] - np.array([0.0, 0.5])[None, :, None]
+    table = LeanTable(np.full((slopes, 1), -0.7), choice, np.tile(PULL[:, None, None], (1, slopes, 1)))
+    zeros = np.zeros(n, dtype=np.int64)
+    found = weigh_choices(ChoiceTable(zeros, zeros, np.ones(n), 1), table, np.full(slopes, 0.5))
+    assert np.isclose(found.mixture.sum(), 1.0)
+    assert found.mixture.sum(axis=1).argmax() == N_LEANS - 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,13 +12,14 @@ import pytest
 from fdr_core import Comparisons, SufficientStatistics, detect, randomisation
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
+from fdr_core.audit.coins import effective_coins
 from fdr_core.codes import smallest_by
 from fdr_core.engines import sum_comparisons
 from fdr_core.inputs.label_keys import label_keys
-from fdr_core.randomisation.coins import PARTS, Crowd, common_coins, parts_of_coins
+from fdr_core.randomisation.coins import PARTS, Crowd, common_coins, cross_fitted, parts_of_coins
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.scenarios import calibration_tasks, six_judges
-from fdr_core.simulate import large_crowd
+from fdr_core.simulate import Simulated, large_crowd
 
 
 def pairs_asked_twice(seed: int, *, ids: bool) -> pd.DataFrame:
@@ -103,8 +107,9 @@ def test_answers_under_one_coin_are_in_one_part_and_new_coins_move_nobody() -> N
     assert more[3:].tolist() == some.tolist()
 
 
-def in_common(crowd: Crowd) -> float:
-    return common_coins(crowd, UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators))
+def in_common(crowd: Crowd, value: list[float] | None = None) -> float:
+    units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
+    return common_coins(crowd, units, np.ones(len(units.starts)) if value is None else np.array(value))
 
 
 def test_common_coins_by_hand() -> None:
@@ -115,9 +120,48 @@ def test_common_coins_by_hand() -> None:
     assert in_common(crowd_of([0, 0, 1, 1], [0, 1, 2, 3])) == 0.0
 
 
+def test_common_coins_that_weigh_much_count_as_much() -> None:
+    """One of two coins in common, three times as heavy as the other on both sides: a correlation of 9/10."""
+    assert in_common(crowd_of([0, 0, 1, 1], [0, 1, 1, 2]), [1.0, -3.0, 3.0, 1.0]) == pytest.approx(0.81)
+    assert in_common(crowd_of([0, 0, 1, 1], [0, 1, 1, 2]), [3.0, 1.0, 1.0, 3.0]) == pytest.approx(0.01)
+
+
 def test_everybody_under_every_coin_is_not_even_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fdr_core.randomisation.coins.MOST_PAIRS", 7)
     assert in_common(crowd_of([0, 0, 1, 1], [0, 1, 0, 1])) == np.inf
+
+
+@pytest.mark.parametrize("make", [six_judges, calibration_tasks])
+def test_what_others_chose_under_a_coin_does_not_weigh_the_answers_under_it(make: Callable[..., Simulated]) -> None:
+    table = AnswerTable.of(make(rng=np.random.default_rng(3)).comparisons)
+    sizes, coin = (len(table.items), len(table.annotators)), table.answers.coin
+    crowd = Crowd(table.answers, *sizes, np.arange(sizes[1]), 5.0, table.part_keys(coin))
+    theirs = (parts_of_coins(crowd) == 4) & (table.answers.annotator != 0)
+    turned = replace(table.answers, outcome=np.where(theirs, -1.0, 1.0) * table.answers.outcome)
+    units = UnitRows.of(table.answers, crowd.judged, crowd.n_annotators)
+    mine = (parts_of_coins(crowd) == 4)[units.rows] & (units.position == 0)
+    before, after = (cross_fitted(each, units)[1][mine] for each in (crowd, replace(crowd, answers=turned)))
+    assert mine.sum() >= 5
+    assert after == pytest.approx(before, abs=2e-4)
+
+
+def test_coin_joined_from_several_tasks_stays_in_its_part_when_tasks_come() -> None:
+    """Forty pairs, each always in one order, in more and more tasks: the audit takes a pair for one coin."""
+    rng = np.random.default_rng(2)
+    frames = []
+    for number in range(3):
+        frame = pd.DataFrame({"annotator": np.tile(np.arange(8), 40), "left": np.repeat(np.arange(40), 8)})
+        frame["right"], frame["outcome"] = frame["left"] + 40, rng.choice([-1.0, 1.0], size=320)
+        frames.append(frame.assign(task=frame["left"] + 1000 * number))
+    parts = []
+    for n in (2, 3):
+        table = AnswerTable.of(Comparisons.from_frame(pd.concat(frames[:n])))
+        answers = table.answers.with_coin(effective_coins(table.answers, "task"))
+        assert len(np.unique(answers.coin)) == 40
+        sizes = (len(table.items), len(table.annotators))
+        crowd = Crowd(answers, *sizes, np.arange(sizes[1]), 5.0, table.part_keys(answers.coin))
+        parts.append(dict(zip(table.items[answers.left], parts_of_coins(crowd), strict=True)))
+    assert parts[0] == parts[1]
 
 
 def examine(comparisons: Comparisons) -> randomisation.Tests:
@@ -133,7 +177,7 @@ def examine(comparisons: Comparisons) -> randomisation.Tests:
         bias=np.zeros(m),
         min_bias=0.0,
         ridge=5.0,
-        part_key=table.part_keys(),
+        part_key=table.part_keys(table.answers.coin),
     )
 
 

@@ -135,12 +135,17 @@ def test_weights_at_have_mean_one() -> None:
     assert weights_at(np.zeros((len(LEANING), 3)), 0.2).tolist() == [1.0, 1.0, 1.0]
 
 
-def test_nobody_is_out_of_reach_but_those_with_too_few_answers_for_it() -> None:
-    """Twenty answers that choices speak against keep the floor; four, whose p-values begin at 1/8, need none."""
-    many, few = 20, 4
-    owner = np.repeat([0, 1, 2, 3], [many, many, few, few])
-    tests = sign_tests(SignSums.of(owner, np.ones(len(owner)), 4))
-    planned = planned_thresholds(tests.null, tests.found, np.array([-30.0, 4.0, -30.0, 4.0]))
-    lowest = FLOOR * planned[0].mean() / (1 + FLOOR)
-    assert planned[0, 0] >= 0.9 * lowest
-    assert planned[0, 2] == 0.0
+def test_nobody_is_out_of_reach_but_those_with_too_few_answers_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whom choices speak against keeps the floor, however light its answers; four answers cannot reach it."""
+    counts, size = np.array([20, 4, *[30] * 300]), np.array([0.01, 1.0, *[1.0] * 300])
+    owner = np.repeat(np.arange(len(counts)), counts)
+    tests = sign_tests(SignSums.of(owner, size[owner], len(counts)))
+    assert tests.smallest[:3].tolist() == [2.0**-19, 2.0**-3, 2.0**-29]
+    said = np.array([-30.0, -30.0, *[0.0] * 300])
+    planned = planned_thresholds(tests.null, tests.found, tests.smallest, said)[0]
+    monkeypatch.setattr("fdr_core.randomisation.plan.FLOOR", 0.0)
+    without = planned_thresholds(tests.null, tests.found, tests.smallest, said)[0]
+    assert without[0] == without[1] == 0.0
+    assert planned[0] == pytest.approx(FLOOR * without.mean())
+    assert planned[0] > 0
+    assert planned[1] == 0.0
