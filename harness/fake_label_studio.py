@@ -166,6 +166,14 @@ class FakeLabelStudio(BaseAdapter):
 
         self.judges.append(judge)
 
+    def refuse(self, method: str, pattern: str, status: int = 400) -> None:
+        """Answer every matching call with a status instead of carrying it out."""
+
+        def judge(made: str, path: str) -> requests.Response | None:
+            return make_response(status, "{}", None) if made == method and re.search(pattern, path) else None
+
+        self.judges.append(judge)
+
     @property
     def judges(self) -> list[Callable[[str, str], requests.Response | Exception | None]]:
         """Standing conditions under which a call fails."""

@@ -68,6 +68,8 @@ def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **sett
         client = service.need_client()
         setting = None if sides is None else setting_of(sides)
         made = connect_project(service.store, client, service.settings, project, values, sides=setting)
+        if sides is not None:
+            state_sides(service.store, made.project, sides, by=getpass.getuser())
         click.echo(f"Connected Label Studio project {project} ({printable(made.project.title)}).")
         click.echo(f"  ML backend: {'added' if made.backend_was_new else 'up to date'}")
         click.echo(f"  webhook:    {'installed' if made.webhook_changed else 'up to date'}")
@@ -75,21 +77,20 @@ def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **sett
         click.echo(f"  first pull: {report.annotations:,} annotations on {report.tasks:,} tasks")
         if report.unreadable:
             click.echo(f"  {report.unreadable:,} of them cannot be judged; `evenhand status` says why")
-        _state(service, service.store.projects.get(made.project.id), sides, asks=not yes)
+        _state(service, service.store.projects.get(made.project.id), asks=not yes)
         _tell(service, service.store.projects.get(made.project.id))
 
 
-def _state(service: Service, project: Project, sides: str | None, *, asks: bool) -> None:
-    """Take the owner's statement on the sides: given, asked for, or as it stood."""
+def _state(service: Service, project: Project, *, asks: bool) -> None:
+    """Say what stands about the sides; ask for it where nobody has said anything yet."""
     store = service.store
     known = store.statements.all(project.id)
-    if sides is None and not known and asks and sys.stdin.isatty():
+    if not known and asks and sys.stdin.isatty():
         click.echo("How were the sides of the items assigned?")
         for name, assignment in ASSIGNMENTS.items():
             click.echo(f"  {name}: {assignment.words}. {assignment.follows}")
         default = "prepared" if PREPARED_COIN in project.task_fields else "unknown"
         sides = click.prompt("Sides", type=click.Choice(tuple(ASSIGNMENTS)), default=default)
-    if sides is not None:
         state_sides(store, project, sides, by=getpass.getuser())
         known = store.statements.all(project.id)
     stated = known[0]["sides"] if known else assignment_of(str(project.config.get("sides")))

@@ -130,7 +130,7 @@ class LabelStudioClient:
         filters: list[Json] = []
         if updated_since is not None:
             moment = updated_since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-            filters.append(_filter("updated_at", "greater_or_equal", "Datetime", moment))
+            filters.append(task_filter("updated_at", "greater_or_equal", "Datetime", moment))
         yield from self._task_pages(project, filters, {"fields": "all", "page_size": PAGE_SIZE})
 
     def task_states(self, project: int) -> dict[int, bool]:
@@ -145,11 +145,11 @@ class LabelStudioClient:
 
     def tasks_with(self, project: int, fields: Iterable[str]) -> dict[int, Json]:
         """Data by id of the tasks that have any of these data fields, at most a page of them."""
-        return self._task_data(project, [_filter(f"data.{field}", "empty", "Number", "False") for field in fields])
+        return self._task_data(project, [task_filter(f"data.{field}", "empty", "Number", "False") for field in fields])
 
     def task_data(self, project: int, task: int) -> Json | None:
         """A task's data as they are stored, None if it is gone."""
-        return self._task_data(project, [_filter("id", "equal", "Number", task)]).get(task)
+        return self._task_data(project, [task_filter("id", "equal", "Number", task)]).get(task)
 
     def _task_data(self, project: int, filters: list[Json]) -> dict[int, Json]:
         """Stored data by id: with addresses as they are, not as Label Studio would hand files out."""
@@ -163,7 +163,7 @@ class LabelStudioClient:
         """Page by "id greater than the last one seen": unlike page numbers, sound while tasks come and go."""
         last = 0
         while True:
-            after = _filter("id", "greater", "Number", last)
+            after = task_filter("id", "greater", "Number", last)
             query = {"filters": {"conjunction": "and", "items": [*filters, after]}, "ordering": ["tasks:id"]}
             params = {"project": project, "page": 1, "query": json.dumps(query), **options}
             answer = self._object("GET", "/api/tasks", params=params, timeout=SLOW)
@@ -320,7 +320,8 @@ def _objects_in(answer: Any, path: str) -> list[Json]:
     return answer
 
 
-def _filter(column: str, operator: str, kind: str, value: str | int) -> Json:
+def task_filter(column: str, operator: str, kind: str, value: str | int) -> Json:
+    """A condition on tasks as the Data Manager takes it, in tabs and in queries."""
     return {"filter": f"filter:tasks:{column}", "operator": operator, "type": kind, "value": value}
 
 

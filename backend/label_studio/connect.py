@@ -61,8 +61,8 @@ def connect_project(
     """
     Register the project on both sides; safe to repeat, with the same or with other settings.
 
-    What the owner says of the sides holds from the first answer on, so that no run begins without it. It is not among
-    the backend's parameters: Label Studio would repeat those with every call, past a later statement.
+    What the owner says of the sides is set with everything else, before answers are read. It is not among the backend's
+    parameters: Label Studio would repeat those with every call, past a later statement.
     """
     described = client.project(ls_project_id)
     label_config = str(clean(described.get("label_config") or ""))

@@ -9,6 +9,7 @@ from backend.label_studio.client import LabelStudioClient
 from backend.label_studio.transport import LabelStudioMissingError
 from backend.label_studio.webhooks import service_url
 from backend.publish.plan import PREFIX as OUR_VERSIONS
+from backend.publish.ranks import CHANNEL as RANKS
 from backend.publish.ranks import remove_ranks
 from backend.publish.tab import is_ours
 from backend.settings import Settings
@@ -49,7 +50,8 @@ def disconnect_project(
         for entry in alerts:
             held.enter_context(store.leases.without_chores(entry.id, owner))
         if client is not None:
-            _leave(client, settings, project, done)
+            has_ranks = bool(store.publications.get(project.id, RANKS))
+            _leave(client, settings, project, done, has_ranks=has_ranks)
             for entry in alerts if with_alerts else ():
                 client.delete_project(entry.ls_project_id)
                 done.alerts_projects += 1
@@ -63,7 +65,9 @@ def disconnect_project(
     return done
 
 
-def _leave(client: LabelStudioClient, settings: Settings, project: Project, done: Disconnection) -> None:
+def _leave(
+    client: LabelStudioClient, settings: Settings, project: Project, done: Disconnection, *, has_ranks: bool
+) -> None:
     """Webhook first, so that nothing we do after it is told to us; a project deleted there has nothing left."""
     number, url = project.ls_project_id, service_url(settings)
     try:
@@ -79,11 +83,12 @@ def _leave(client: LabelStudioClient, settings: Settings, project: Project, done
         if is_ours(str((view.get("data") or {}).get("title") or "")):
             client.delete_view(number, int(view["id"]))
             done.tabs += 1
-    done.ranks = remove_ranks(client, number)
     versions = {str(entry.get("model_version") or "") for entry in client.predictions(number)}
     for version in sorted(version for version in versions if version.startswith(OUR_VERSIONS)):
         client.delete_model_version(number, version)
         done.predictions += 1
+    if has_ranks:  # last: tasks are read and written one by one
+        done.ranks = remove_ranks(client, number)
 
 
 def _remove_webhooks(client: LabelStudioClient, settings: Settings, project: Project, done: Disconnection) -> None:

@@ -66,20 +66,26 @@ class Context:
     @contextmanager
     def attempt(self, channel: str, content_hash: str) -> Iterator[None]:
         """Mark the channel as being written; done at the end, or failed with the time of the next try."""
-        attempts = self.recall(channel).attempts
         self.remember(channel, state="pending", content_hash=content_hash)
+        with self.failures_of(channel):
+            yield
+        self.remember(channel, state="done", attempts=0, next_try_at=None, last_error=None)
+
+    @contextmanager
+    def failures_of(self, channel: str) -> Iterator[None]:
+        """Mark the channel as failed, with the time of the next try, if Label Studio fails it; others go on."""
         try:
             yield
         except LabelStudioError as error:
+            attempts = self.recall(channel).attempts + 1
             self.remember(
                 channel,
                 state="failed",
-                attempts=min(attempts + 1, 20),
-                next_try_at=self.now + _pause(attempts + 1),
+                attempts=min(attempts, 20),
+                next_try_at=self.now + _pause(attempts),
                 last_error=str(error)[:500],
             )
             raise
-        self.remember(channel, state="done", attempts=0, next_try_at=None, last_error=None)
 
 
 def _pause(attempts: int) -> float:

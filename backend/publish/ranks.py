@@ -8,7 +8,11 @@ from typing import Any
 
 from backend.label_studio.client import LabelStudioClient
 from backend.label_studio.review_fields import ALL_FIELDS, ranks_in, without_ranks
-from backend.label_studio.transport import LabelStudioMissingError
+from backend.label_studio.transport import (
+    LabelStudioForbiddenError,
+    LabelStudioMissingError,
+    LabelStudioRejectedError,
+)
 from backend.publish.context import STATE, Context, content_hash
 
 CHANNEL = "ranks"
@@ -32,10 +36,10 @@ def assign_fields(tabs: Mapping[str, Sequence[int]], there: Mapping[str, Sequenc
 
 def _field_of(views: Sequence[Json], taken: Collection[str]) -> str | None:
     """The field that a tab was made with; somebody may have sorted it by another column since."""
-    for view in views[:1]:
-        known = (view.get("data") or {}).get("columnsDisplayType") or {}
-        return next((field for field in ALL_FIELDS if f"tasks:data.{field}" in known and field not in taken), None)
-    return None
+    if not views:
+        return None
+    known = (views[0].get("data") or {}).get("columnsDisplayType") or {}
+    return next((field for field in ALL_FIELDS if f"tasks:data.{field}" in known and field not in taken), None)
 
 
 def publish_ranks(context: Context, tabs: Mapping[str, Sequence[int]]) -> None:
@@ -48,7 +52,8 @@ def publish_ranks(context: Context, tabs: Mapping[str, Sequence[int]]) -> None:
     wanted = _wanted(tabs)
     fingerprint = content_hash(wanted)
     client, project = context.client, context.project.ls_project_id
-    there = {task: ranks_in(data) for task, data in client.tasks_with(project, ALL_FIELDS).items()}
+    with context.failures_of(CHANNEL):
+        there = {task: ranks_in(data) for task, data in client.tasks_with(project, ALL_FIELDS).items()}
     changed = [task for task in {*there, *wanted} if there.get(task, {}) != wanted.get(task, {})]
     changed.sort(key=lambda task: (min(wanted.get(task, {}).values(), default=0), task))
     written = 0
@@ -86,12 +91,12 @@ def _wanted(tabs: Mapping[str, Sequence[int]]) -> dict[int, dict[str, int]]:
 def _write(
     client: LabelStudioClient, project: int, tasks: Iterable[int], wanted: Mapping[int, Mapping[str, int]]
 ) -> int:
-    """Change our fields of these tasks and nothing else; how many were written.
+    """Change our fields of these tasks and nothing else; how many were written. Tasks that refuse hold up no others.
 
     Label Studio replaces a task's data as a whole and has no condition for it. So each task is read again in the
     moment before it is written: only a change within that fraction of a second could be lost.
     """
-    written = 0
+    written, refused = 0, None
     for task in tasks:
         data = client.task_data(project, task)
         if data is None:
@@ -103,5 +108,10 @@ def _write(
             client.update_task(task, {"data": changed})
         except LabelStudioMissingError:
             continue
+        except (LabelStudioRejectedError, LabelStudioForbiddenError) as error:
+            refused = refused or error
+            continue
         written += 1
+    if refused is not None:
+        raise refused
     return written

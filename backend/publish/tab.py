@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from backend.label_studio.client import task_filter
 from backend.label_studio.review_fields import MOST_TABS
 from backend.label_studio.transport import LabelStudioMissingError
 from backend.publish.context import STATE, Context, content_hash
@@ -32,7 +33,8 @@ def publish_tab(context: Context) -> None:
         publish_ranks(context, {})
         return
     listed = _listed(context, people) if len(people) <= MOST_TABS else {}
-    ours, has_tabs = _ours(context)
+    with context.failures_of(CHANNEL):
+        ours, has_tabs = _ours(context)
     fields = assign_fields(listed, ours) if publish.ranks else {}
     wanted = _wanted(people, listed, fields)
     fingerprint = content_hash(wanted)
@@ -63,8 +65,9 @@ def _listed(context: Context, people: list[str]) -> dict[str, list[int]]:
     for key in people:
         person = known.get(key)
         name = ((person.name or person.email if person else None) or f"annotator {key}")[:NAME_LENGTH]
-        title = name + SUFFIX if name + SUFFIX not in listed else f"{name} ({key}){SUFFIX}"
-        listed[title] = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
+        while name + SUFFIX in listed:
+            name += f" ({key})"
+        listed[name + SUFFIX] = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
     return listed
 
 
@@ -74,9 +77,9 @@ def _wanted(people: list[str], listed: dict[str, list[int]], fields: dict[str, s
         return _for_all(people)
     wanted: dict[str, Json] = {}
     for key, (title, tasks) in zip(people, listed.items(), strict=True):
-        filters = [_filter("id", "equal", "Number", task) for task in tasks]
+        filters = [task_filter("id", "equal", "Number", task) for task in tasks]
         if not filters and key.isdecimal():
-            filters = [_filter("annotators", "contains", "List", int(key))]
+            filters = [task_filter("annotators", "contains", "List", int(key))]
         if filters:
             own = f"data.{fields[title]}" if title in fields else None
             others = [f"data.{field}" for name, field in fields.items() if name != title]
@@ -88,12 +91,8 @@ def _for_all(people: list[str]) -> dict[str, Json]:
     """One tab for many, with all tasks of theirs, the latest change first."""
     numbers = sorted(int(key) for key in people if key.isdecimal())[:LIMIT]
     # One condition per annotator: a list as value is saved, but then listing the tabs fails.
-    filters = [_filter("annotators", "contains", "List", number) for number in numbers]
+    filters = [task_filter("annotators", "contains", "List", number) for number in numbers]
     return {TITLE: view_data(TITLE, filters=filters, order=NEWEST_FIRST)} if numbers else {}
-
-
-def _filter(column: str, operator: str, kind: str, value: int) -> Json:
-    return {"filter": f"filter:tasks:{column}", "operator": operator, "type": kind, "value": value}
 
 
 def _ours(context: Context) -> tuple[dict[str, list[Json]], bool]:

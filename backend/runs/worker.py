@@ -42,7 +42,7 @@ LEASE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 1.0
 CHORE_LEASE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 900.0
-#: Between two questions whether Label Studio is there; it takes longer than that to start, so no restart is missed.
+#: Between two questions whether Label Studio is there, while no other chore is under way; it takes longer to start.
 LOOK_SECONDS = 3.0
 #: From malloc.h, and the bytes from which a block counts as large: a column of 130,000 answers.
 M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20
@@ -271,6 +271,7 @@ class Chores:
     def __init__(self, store: Store, settings: Settings, owner: str, session: requests.Session) -> None:
         self._store, self._settings, self._owner, self._session = store, settings, owner, session
         self._client = client_from_settings(settings, session)
+        self._looking = self._client.hurried() if self._client is not None else None
         self._pauses: dict[tuple[str, int], tuple[float, float]] = {}
         self._published: dict[int, PublishedState] = {}
         self._without_webhook: set[int] = set()
@@ -282,7 +283,7 @@ class Chores:
     def once(self) -> bool:
         """Do one round of chores; they are never urgent enough to spin."""
         if self._client is not None:
-            self._notice_return(self._client)
+            self._notice_return()
             for project in self._store.projects.all(kinds=("comparison", "alerts")):
                 if project.ls_url == self._client.url:
                     self._serve(self._client, project)
@@ -290,12 +291,12 @@ class Chores:
         notify.send_due(self._store, self._settings, self._session, self._store.clock())
         return False
 
-    def _notice_return(self, client: LabelStudioClient) -> None:
+    def _notice_return(self) -> None:
         """Ask now and then whether Label Studio is there; when it comes back everything is read again at once."""
         now = self._store.clock()
         if now < self._next_look <= now + LOOK_SECONDS:
             return
-        was_up, self._is_up = self._is_up, client.hurried().is_up()
+        was_up, self._is_up = self._is_up, self._looking is None or self._looking.is_up()
         self._next_look = now + LOOK_SECONDS
         if self._is_up and not was_up:
             logger.info("Label Studio is back; all projects are pulled")

@@ -345,6 +345,17 @@ def test_connect_command_connects_and_pulls(run: Any) -> None:
     assert "first pull: 1 annotations on 1 tasks" in result.output
 
 
+def test_connect_command_keeps_the_word_on_sides_with_its_author_although_the_pull_fails(
+    run: Any, server: FakeLabelStudio, store: Store
+) -> None:
+    server.refuse("GET", "/api/tasks$", status=500)
+    assert run(connect, "1", "--sides", "shuffled", "--yes").exit_code == 1
+    (project,) = store.projects.all()
+    assert project.config["sides"] == "random"
+    (line,) = store.statements.all(project.id)
+    assert (line["sides"], bool(line["said_by"])) == ("shuffled", True)
+
+
 def test_connect_command_refuses_ranks_without_the_tabs_that_they_order(run: Any, server: FakeLabelStudio) -> None:
     result = run(connect, "1", "--publish", "ranks", "--yes")
     assert result.exit_code == 2

@@ -438,3 +438,13 @@ def test_failed_channel_waits_longer_each_time_and_does_not_hold_up_the_others(w
     assert world.publish(NOW + 31.0 + 59.0).waiting == ("predictions",)
     world.server.judges.clear()
     assert world.publish(NOW + 31.0 + 61.0).written == {"predictions_created": 4}
+
+
+def test_tabs_of_people_with_the_same_name_stay_apart(world: World) -> None:
+    world.configure(tab=True)
+    names = {"2": ("Ann", None), "3": ("Ann (4)", None), "4": ("Ann", None)}
+    world.store.annotators.name(world.project.id, names, insert=True)
+    world.run(SCORES, dict.fromkeys(names, 0.5))
+    world.publish()
+    titles = {view["data"]["title"] for view in world.tabs()}
+    assert titles == {"Ann" + SUFFIX, "Ann (4)" + SUFFIX, "Ann (4) (4)" + SUFFIX}

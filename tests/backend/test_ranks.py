@@ -10,7 +10,7 @@ from backend.label_studio.disconnect import disconnect_project
 from backend.label_studio.label_config import resolve
 from backend.label_studio.review_fields import PREFIX, is_review_field, review_field
 from backend.label_studio.side_words import paired_fields
-from backend.label_studio.transport import LabelStudioUnreachableError
+from backend.label_studio.transport import LabelStudioRejectedError, LabelStudioUnreachableError
 from backend.projects.config import parse_config
 from backend.publish import ranks
 from backend.publish.tab import SUFFIX
@@ -177,6 +177,16 @@ def test_ranks_go_with_the_tab_or_the_permission(world: World, how: str) -> None
     assert world.writes() == 0
 
 
+def test_disconnect_looks_for_ranks_only_where_some_were_written(world: World) -> None:
+    allow(world, tab=True)
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    world.server.refuse("GET", "/api/tasks$")
+    options: dict[str, Any] = {"with_alerts": False, "erase": False}
+    done = disconnect_project(world.store, world.client, SETTINGS, world.project, **options)
+    assert (done.tabs, done.ranks) == (1, 0)
+
+
 def test_disconnect_takes_the_ranks_out(world: World) -> None:
     before = without_ours(world)
     allow(world, **RANKS)
@@ -264,6 +274,31 @@ def test_label_studio_lost_while_ranks_are_written_is_completed_later(world: Wor
     world.publish(NOW + 40.0)
     assert orders(world) == {"Ann" + SUFFIX: [2, 3, 1]}
     assert len(written(world)) == 3
+
+
+def test_task_that_refuses_its_rank_holds_up_no_other(world: World) -> None:
+    allow(world, **RANKS)
+    world.run(SCORES, {"2": 0.5})
+    world.server.refuse("PATCH", "/api/tasks/2/")
+    with pytest.raises(LabelStudioRejectedError):
+        world.publish()
+    assert written(world) == {3: {FIRST: 2}, 1: {FIRST: 3}}
+    world.server.judges.clear()
+    world.publish(NOW + 40.0)
+    assert orders(world) == {"Ann" + SUFFIX: [2, 3, 1]}
+
+
+@pytest.mark.parametrize(("path", "channel"), [("/api/tasks$", "ranks"), ("/api/dm/views", "tab")])
+def test_list_that_label_studio_does_not_give_is_asked_for_later(world: World, path: str, channel: str) -> None:
+    allow(world, **RANKS)
+    world.run(SCORES, {"2": 0.5})
+    world.server.refuse("GET", path)
+    with pytest.raises(LabelStudioRejectedError):
+        world.publish()
+    assert world.publish(NOW + 1.0).waiting == (channel,)  # without an error that would hold up the others
+    world.server.judges.clear()
+    world.publish(NOW + 40.0)
+    assert orders(world) == {"Ann" + SUFFIX: [2, 3, 1]}
 
 
 @pytest.mark.parametrize("step", range(1, 10))
