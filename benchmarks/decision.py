@@ -1,8 +1,9 @@
 """The decision, measured: false discovery rate and power on crowds of known making, and finds on real ones.
 
-python -m benchmarks.decision [--quick] [--case NAME]
+python -m benchmarks.decision [--quick] [--case NAME] [--first NUMBER] [--sets N]
 
-Data sets have numbers from 5000 on, which nothing was tuned on. Real sets are read where their folder is present.
+Data sets have numbers from 5000 on unless told otherwise, which nothing was tuned on. Real sets are read where their
+folder is present.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class Measured:
         return f"| {case.name} | {n} | {rate:.3f} ({se:.3f}) | {held} | {power} | {goal} | {reached} | {ways} |"
 
 
-def measure(case: Scenario, sets: int, pool: ProcessPoolExecutor) -> Measured:
+def measure(case: Scenario, numbers: range, pool: ProcessPoolExecutor) -> Measured:
     """Simulate, decide and compare with the truth."""
-    found = list(pool.map(_one, [case] * sets, range(FIRST_SET, FIRST_SET + sets), chunksize=4))
+    found = list(pool.map(_one, [case] * len(numbers), numbers, chunksize=4))
     fdp, power, ways = zip(*found, strict=True)
     return Measured(np.array(fdp), np.array(power), ways)
 
@@ -131,6 +132,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data sets")
     parser.add_argument("--case", help="one case only, by its name; 'real' for the real sets")
+    parser.add_argument("--first", type=int, default=FIRST_SET, help="number of the first data set")
+    parser.add_argument("--sets", type=int, help="data sets of every case")
     chosen = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -142,8 +145,9 @@ def main() -> None:
         )
         with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
             for case in cases:
-                sets = max(4, round(QUICK * SETS[case.name])) if chosen.quick else SETS[case.name]
-                print(measure(case, sets, pool).row(case), flush=True)
+                planned = max(4, round(QUICK * SETS[case.name])) if chosen.quick else SETS[case.name]
+                numbers = range(chosen.first, chosen.first + (chosen.sets or planned))
+                print(measure(case, numbers, pool).row(case), flush=True)
     if chosen.case in (None, "real"):
         print("\n| set | found | time |\n|---|---|---|")
         for row in real_rows():
