@@ -45,10 +45,11 @@ class GroupCommit(Generic[Item, Result]):
         largest: int = 200,
         fatal: tuple[type[Exception], ...] = (),
         pause: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._apply = apply
         self._largest = largest
-        self._fatal, self._pause = fatal, pause
+        self._fatal, self._pause, self._clock = fatal, pause, clock
         self._failed: tuple[float, Exception] | None = None
         self._waiting: list[_Caller[Item, Result]] = []
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class GroupCommit(Generic[Item, Result]):
 
     def _refuse_during_pause(self) -> None:
         """Raise the error of a moment ago instead of waiting for the same one again."""
-        if self._failed is not None and time.monotonic() < self._failed[0]:
+        if self._failed is not None and self._clock() < self._failed[0]:
             raise self._failed[1].with_traceback(None)
 
     def _lead(self) -> None:
@@ -100,7 +101,7 @@ class GroupCommit(Generic[Item, Result]):
 
     def _fail_all(self, group: Sequence[_Caller[Item, Result]], error: Exception) -> None:
         """Tell everybody who waits: trying each in turn would only make the last ones wait for all the others."""
-        self._failed = (time.monotonic() + self._pause, error)
+        self._failed = (self._clock() + self._pause, error)
         with self._lock:
             waiting, self._waiting = self._waiting, []
         _fail((*group, *waiting), error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -101,7 +100,8 @@ def test_fatal_error_fails_all_who_wait_and_then_passes() -> None:
             raise OSError("the disk is gone")
         return list(items)
 
-    combiner: GroupCommit[int, int] = GroupCommit(apply, fatal=(OSError,), pause=0.05)
+    now = [100.0]
+    combiner: GroupCommit[int, int] = GroupCommit(apply, fatal=(OSError,), pause=1.0, clock=lambda: now[0])
     seen: list[str] = []
 
     def submit(item: int) -> None:
@@ -125,7 +125,7 @@ def test_fatal_error_fails_all_who_wait_and_then_passes() -> None:
     assert len(calls) == 1
     with pytest.raises(OSError, match="disk"):
         combiner.submit(4)
-    time.sleep(0.06)
+    now[0] += 1.0
     assert combiner.submit(5) == 5
 
 
