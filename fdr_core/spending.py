@@ -8,14 +8,20 @@ part ``A(n)`` of it by its n-th answer; a look at ``n`` answers after one at ``n
 
 **Validity.** When looks come depends on the number of answers alone, never on a p-value. So under the null
 ``P(p*_j <= t) <= sum over looks of P(p <= t w) <= t sum w <= t``, whatever happens between looks, for as long as the
-project lives. ``p*_j`` only falls, and Benjamini-Hochberg at q on the p* of everybody ever looked at only grows with
-it: in a crowd of fixed size all that was ever found is found by the last step, which has FDR <= q where the p* are
-independent (own coins, both orders). A crowd that grows makes later steps stricter than earlier ones; how much that
-adds is measured (``python -m benchmarks.looks``).
+project lives. On the p* of everybody ever looked at, m of them, a list at rate q is made at every run. Where tests are
+independent of each other (own coins, both orders) it estimates how many are honest (Storey 2002), by how many p* lie
+above q: j is flagged if ``p*_j <= q`` and ``p*_j <= q R / (m pi)``, R the largest count that agrees with itself, and
 
-**Weights** of a run's tests may come along: at a look w is multiplied by the annotator's weight. Where weights have
-mean 1 in every run and an annotator's do not depend on its own sides, ``sum over j of P(p*_j <= t) <= t m`` still holds
-for a crowd looked at together, which is all that the bound on the FDR uses.
+    ``pi = (1 + #{k: p*_k > q}) / (m (1 - q))``.
+
+``P(p*_k > q) >= 1 - q`` under the null, so the proof of `fdr_core.selection.weighted_list` holds with q in the place of
+one half, and ``FDR <= q``. As p* only ever fall, pi falls and the list grows: in a crowd of fixed size all that was
+ever found is found by the last step. Where tests have coins in common the list is Benjamini-Hochberg's, which grows so
+too. A crowd that grows makes later steps stricter than earlier ones; how much that adds is measured
+(``python -m benchmarks.looks``).
+
+**Weights** of a run's tests may come along: at a look w is multiplied by the annotator's weight. They have mean 1, so a
+crowd that is looked at together spends no more than before; that the list keeps its rate with them is measured.
 
 **The curve** ``A(n) = .8 exp(-(40 / n)^4) + .2 exp(-300 / n)``: hardly anything before twenty answers, where few
 p-values could be small enough; four fifths around the point where leans of ordinary strength show, since every part of
@@ -92,6 +98,8 @@ def spend(
     p_values: Sequence[float] | Floats,
     q: float,
     weights: Sequence[float] | Floats | None = None,
+    *,
+    independent: bool = False,
 ) -> tuple[list[Spending], Mask]:
     """Take one run into account.
 
@@ -102,6 +110,7 @@ def spend(
     p_values : (m,) of the run's test; nan for who was not tested in it.
     q : target false discovery rate of all lasting flags together.
     weights : (m,) of the run's tests, of mean 1; all alike by default. What a look spends is multiplied by it.
+    independent : whether the tests of honest annotators are, so that the list may estimate how many are honest.
 
     Returns
     -------
@@ -125,18 +134,28 @@ def spend(
         state.look(int(n), float(value), float(w))
         for state, n, value, w in zip(states, answers, p, weight, strict=True)
     ]
-    found = _found(looked, q)
+    found = _found(looked, q, independent=independent)
     new = [replace(state, is_lasting=state.is_lasting or bool(now)) for state, now in zip(looked, found, strict=True)]
     return new, np.array([state.is_lasting for state in new], dtype=bool)
 
 
-def _found(states: Sequence[Spending], q: float) -> Mask:
-    """Benjamini-Hochberg at q on the p* of everybody who was ever looked at."""
+def _found(states: Sequence[Spending], q: float, *, independent: bool) -> Mask:
+    """The list at rate q on the p* of everybody who was ever looked at."""
     found = np.zeros(len(states), dtype=bool)
     assessed = np.array([i for i, state in enumerate(states) if state.looks], dtype=np.int64)
+    p_star = np.array([states[i].p_star for i in assessed])
     if len(assessed):
-        found[assessed] = benjamini_hochberg(np.array([states[i].p_star for i in assessed]), q)
+        found[assessed] = listed_by_storey(p_star, q) if independent else benjamini_hochberg(p_star, q)
     return found
+
+
+def listed_by_storey(p_value: Floats, q: float) -> Mask:
+    """Benjamini-Hochberg with an estimate of how many are honest, from who has a p-value above q; nobody above q."""
+    m, is_above = len(p_value), p_value > q
+    honest = (1 + is_above.sum()) / (1 - q)
+    ordered = np.sort(p_value[~is_above])
+    passing = np.flatnonzero(ordered * honest <= q * np.arange(1, len(ordered) + 1) * (1 + 1e-12))
+    return p_value <= ordered[passing[-1]] if len(passing) else np.zeros(m, dtype=bool)
 
 
 class LastingFlags:
@@ -152,6 +171,8 @@ class LastingFlags:
         answers: Iterable[int],
         p_values: Iterable[float],
         weights: Iterable[float] | None = None,
+        *,
+        independent: bool = False,
     ) -> set[Hashable]:
         """Take one run into account (`spend`); return everybody with a lasting flag."""
         weight = np.ones(len(annotators)) if weights is None else weights
@@ -160,6 +181,7 @@ class LastingFlags:
         everybody = [*self.states, *(label for label in now if label not in self.states)]
         known = [self.states.get(label, Spending()) for label in everybody]
         columns = np.array([now.get(label, (0, np.nan, 1.0)) for label in everybody], dtype=float).reshape(-1, 3)
-        new, is_lasting = spend(known, columns[:, 0].astype(np.int64), columns[:, 1], self._q, columns[:, 2])
+        answered, p, weighed = columns[:, 0].astype(np.int64), columns[:, 1], columns[:, 2]
+        new, is_lasting = spend(known, answered, p, self._q, weighed, independent=independent)
         self.states = dict(zip(everybody, new, strict=True))
         return {label for label, lasts in zip(everybody, is_lasting, strict=True) if lasts}

@@ -28,7 +28,8 @@ def look(lasting: LastingFlags, result: Detection, only: Hashable | None = None)
     if only is not None:
         tests = tests[tests["annotator"] == only]
     answers = result.annotators.set_index("annotator")["comparisons"][tests["annotator"]]
-    return lasting.look(list(tests["annotator"]), answers, tests["listed_p_value"], tests["weight"])
+    p_values, weights = tests["listed_p_value"], tests["weight"]
+    return lasting.look(list(tests["annotator"]), answers, p_values, weights, independent=result.exact.independent)
 
 
 def watch(whole: Comparisons, ends: Ints) -> Iterator[set[Hashable]]:

@@ -145,7 +145,8 @@ def _lasting_flags(
     answers = detection.annotators.set_index("annotator")["comparisons"]
     names = [str(label) for label in tests["annotator"]]
     counts, p_values = answers[tests["annotator"]].to_numpy(), tests["listed_p_value"].to_numpy()
-    lasting = flags.look(names, counts, p_values, tests["weight"].to_numpy())
+    weights, independent = tests["weight"].to_numpy(), detection.exact.independent
+    lasting = flags.look(names, counts, p_values, weights, independent=independent)
     changed = {str(key): state.as_dict() for key, state in flags.states.items() if before.get(key) != state}
     # Where nobody can be judged nobody stays accused; what was spent is kept for when somebody can be again.
     return ({str(key) for key in lasting} if detection.audit.how != "none" else set()), changed

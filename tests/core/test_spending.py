@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from fdr_core import InputError
-from fdr_core.spending import FIRST_LOOK, GROWTH, LastingFlags, Spending, spend, spent_by
+from fdr_core.baselines import benjamini_hochberg
+from fdr_core.spending import FIRST_LOOK, GROWTH, LastingFlags, Spending, listed_by_storey, spend, spent_by
 
 
 def test_spent_by_worked_by_hand_rises_from_nothing_to_all() -> None:
@@ -64,6 +65,39 @@ def test_spend_with_weights_multiplies_what_a_look_spends() -> None:
     new, _ = spend([Spending()] * 3, [100] * 3, [0.01] * 3, 0.1, weights=[2.0, 1.0, 0.0])
     assert [state.p_star for state in new] == [pytest.approx(0.005 / share), pytest.approx(0.01 / share), 1.0]
     assert [state.looks for state in new] == [1, 1, 1]
+
+
+def test_spend_of_independent_tests_estimates_how_many_are_honest() -> None:
+    # pi m = (1 + 1) / .9 = 2.22: 0.08 * 2.22 <= 0.1 * 2, where Benjamini-Hochberg asks for 0.08 <= 0.1 * 2 / 3
+    states = [Spending(1000, 1, p) for p in (0.02, 0.08, 1.0)]
+    nothing = ([1000] * 3, [np.nan] * 3, 0.1)
+    assert spend(states, *nothing)[1].tolist() == [True, False, False]
+    assert spend(states, *nothing, independent=True)[1].tolist() == [True, True, False]
+    flags = LastingFlags(0.1, dict(zip("abc", states, strict=True)))
+    assert flags.look([], [], [], independent=True) == {"a", "b"}
+
+
+def test_list_by_storey_holds_nobody_above_q_and_grows_as_p_values_fall() -> None:
+    assert listed_by_storey(np.array([0.04, 0.11]), 0.1).tolist() == [True, False]  # .04 * 2.22 <= .1
+    assert listed_by_storey(np.array([0.11, 0.12]), 0.1).tolist() == [False, False]
+    assert listed_by_storey(np.full(4, 0.1), 0.1).tolist() == [True] * 4
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        later = rng.random(12) ** 3
+        earlier = np.minimum(1.0, later * rng.choice([1.0, 1.5, 6.0], size=12))
+        assert (listed_by_storey(later, 0.1) >= listed_by_storey(earlier, 0.1)).all()
+
+
+def test_list_by_storey_keeps_its_rate_and_finds_more_than_benjamini_hochberg() -> None:
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=(3000, 40)) + np.where(np.arange(40) < 16, 3.0, 0.0)
+    p = 2 * norm.sf(np.abs(z))
+    found = [np.array([rule(row, 0.1) for row in p]) for rule in (listed_by_storey, benjamini_hochberg)]
+    rate, power = zip(
+        *((is_on[:, 16:].sum(1) / np.maximum(is_on.sum(1), 1), is_on[:, :16].mean()) for is_on in found), strict=True
+    )
+    assert rate[0].mean() <= 0.1 + 3 * rate[0].std() / 3000**0.5
+    assert power[0] > power[1] + 0.03
 
 
 def test_spend_keeps_what_it_found_when_the_crowd_grows() -> None:
