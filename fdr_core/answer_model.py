@@ -14,13 +14,14 @@ import numpy as np
 
 from fdr_core.answers import Answers
 from fdr_core.consensus import Grades, HonestModel
+from fdr_core.pieces import by_rows
 from fdr_core.types import Floats, Ints, Mask
 
 #: From this many answers on, moments of grades are interpolated on as many points (errors below 1e-6).
 GRID_POINTS = 20_000
 _TINY = 1e-300
-#: Answers that are evaluated at once.
-_BLOCK = 16_384
+#: Of an answer, on the logit scale: odds beyond would overflow.
+_MOST_SUPPORT = 700.0
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,11 @@ class AnswerModel:
     Parameters
     ----------
     side : (m,) the side that an annotator may click: 1 left, -1 right, 0 where it only judges.
+    grades : of the same answers, where they were read before.
     """
 
-    def __init__(self, answers: Answers, side: Ints) -> None:
-        self._grades = Grades.of(answers.outcome)
+    def __init__(self, answers: Answers, side: Ints, grades: Grades | None = None) -> None:
+        self._grades = Grades.of(answers.outcome) if grades is None else grades
         self._honest = HonestModel(self._grades, answers.weight)
         self._weight = answers.weight
         size = np.where(self._grades.strength >= 0, self._grades.values[self._grades.strength], 0.0)
@@ -60,7 +62,7 @@ class AnswerModel:
         self.is_yes_no = len(self._grades.values) == 1 and not self._grades.has_ties
         self.clicking = np.flatnonzero(side[answers.annotator] != 0)
         self._side = side[answers.annotator[self.clicking]]
-        self._clicked = self._clicked_strengths()
+        self._clicked, self._given = self._clicked_strengths(), self._row_in_table()
 
     def learn(self, eta: Floats) -> bool:
         """Let every strength be as common as observed; returns whether anything was there to learn."""
@@ -77,14 +79,16 @@ class AnswerModel:
     def at(self, eta: Floats, click: Floats) -> Derivatives:
         """Evaluate where ``click`` (K,) is the probability of clicking at the answers of those who may."""
         log_probability, score, information = self._judged(eta)
-        nothing = np.zeros(0)
-        if not len(self.clicking):
-            return Derivatives(log_probability, score, information, nothing, nothing, nothing)
-        w = self._weight[self.clicking]
-        log_p, score_k, information_k, by_click = self._clicked_or_judged(eta[self.clicking], click)
-        log_probability[self.clicking] = w * log_p
-        score[self.clicking], information[self.clicking] = w * score_k, w * information_k
-        return Derivatives(log_probability, score, information, w * by_click[0], w * by_click[1], w * by_click[2])
+        by_click = np.empty((3, len(self.clicking)))
+
+        def evaluate(place: slice) -> None:
+            rows = self.clicking[place]
+            found = self._weight[rows] * self._clicked_or_judged(eta[rows], click[place], place)
+            log_probability[rows], score[rows], information[rows] = found[:3]
+            by_click[:, place] = found[3:]
+
+        by_rows(evaluate, len(self.clicking))
+        return Derivatives(log_probability, score, information, *by_click)
 
     def _judged(self, eta: Floats) -> tuple[Floats, Floats, Floats]:
         """Weighted log probability of the answers, its derivative and expected information, where nobody clicks."""
@@ -103,36 +107,42 @@ class AnswerModel:
         return w * log_probability, w * (self._grade - mean) / 2, w * variance / 4
 
     def _answered_yes_no(self, eta: Floats) -> tuple[Floats, Floats, Floats]:
-        """The same for yes/no answers, block by block: what is computed on the way stays in the processor's cache."""
+        """The same for yes/no answers."""
         value = self._grades.values[0]
         log_probability, score, information = np.empty_like(eta), np.empty_like(eta), np.empty_like(eta)
-        for start in range(0, len(eta), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+
+        def evaluate(rows: slice) -> None:
             w, grade, x = self._weight[rows], self._grade[rows], eta[rows]
-            mean = np.tanh(x * (value / 2))
-            support = grade * x
-            log_probability[rows] = w * (np.minimum(support, 0.0) - np.log1p(np.exp(-np.abs(support))))
-            score[rows] = w * (grade - value * mean) / 2
-            information[rows] = w * (value**2 * (1 - mean**2)) / 4
+            support = np.minimum(grade * x, _MOST_SUPPORT)
+            odds = np.exp(support)
+            other = 1 / (1 + odds)  # probability of the answer that was not given
+            log_probability[rows] = w * (support - np.log1p(odds))
+            score[rows] = w * grade * other
+            information[rows] = w * value**2 * (odds * other) * other
+
+        by_rows(evaluate, len(eta))
         return log_probability, score, information
 
     def _log_normaliser(self, eta: Floats) -> Floats:
         tie = np.full(len(eta), -1)
         return np.asarray(self._honest.log_weights[0] - self._honest.log_probability(tie, eta))
 
-    def _clicked_or_judged(
-        self, eta: Floats, click: Floats
-    ) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats, Floats]]:
-        """Log probability, score and information in eta, and the three derivatives that involve clicking."""
+    def _clicked_or_judged(self, eta: Floats, click: Floats, place: slice) -> Floats:
+        """(6, K) log probability, score and information in eta, and the three derivatives that involve clicking.
+
+        ``place`` : of these answers among the answers of those who may click.
+        """
         J, grade = self._honest.table(eta)
-        P = np.maximum((1 - click) * J + click * self._clicked, _TINY)
+        clicked = self._clicked[:, place]
+        P = np.maximum((1 - click) * J + click * clicked, _TINY)
         by_eta = (1 - click) * J * (grade[:, None] - grade @ J) / 2
-        by_click = click * (1 - click) * (self._clicked - J)
-        rows = np.arange(len(eta))
-        given = self._row_in_table()
-        seen = P[given, rows]
-        clicks = (by_click[given, rows] / seen, (by_eta * by_click / P).sum(axis=0), (by_click**2 / P).sum(axis=0))
-        return np.log(seen), by_eta[given, rows] / seen, (by_eta**2 / P).sum(axis=0), clicks
+        by_click = click * (1 - click) * (clicked - J)
+        given = self._given[place], np.arange(len(eta))
+        seen = P[given]
+        of_eta = np.log(seen), by_eta[given] / seen, (by_eta**2 / P).sum(axis=0)
+        return np.stack(
+            [*of_eta, by_click[given] / seen, (by_eta * by_click / P).sum(axis=0), (by_click**2 / P).sum(axis=0)]
+        )
 
     def _row_in_table(self) -> Ints:
         """Where the given answers stand in `HonestModel.table`: positive grades, negative ones, tie."""

@@ -36,6 +36,8 @@ class Answers:
 
     def take(self, chosen: NDArray[Any]) -> Answers:
         """Return the chosen rows (a mask or indices)."""
+        if chosen.dtype == bool:
+            chosen = np.flatnonzero(chosen)  # once for all columns
         return Answers(
             self.annotator[chosen],
             self.left[chosen],
@@ -75,6 +77,17 @@ def rows_of(answers: Answers, annotators: Ints, n_annotators: int) -> tuple[Ints
     position = place[answers.annotator]
     rows = np.flatnonzero(position >= 0)
     return rows, position[rows]
+
+
+def summed_over_annotators(answers: Answers, n_items: int) -> Answers:
+    """Yes/no answers of everybody together, as one annotator's: one row per (left, right, outcome)."""
+    is_left, size = answers.outcome > 0, np.abs(answers.outcome[:1])
+    weight = _totals((answers.left * n_items + answers.right) * 2 + is_left, answers.weight, 2 * n_items**2)
+    given = np.flatnonzero(weight)
+    pair = given // 2
+    row = np.arange(len(given))
+    outcome = np.where(given % 2, size, -size)
+    return Answers(np.zeros_like(row), pair // n_items, pair % n_items, outcome, row, weight[given])
 
 
 def pair_sums(left: Ints, right: Ints, value: Floats, n_items: int) -> sp.csr_array:
@@ -149,18 +162,30 @@ def sum_answers(answers: Answers, n_items: int, n_annotators: int) -> Sums:
     """Compute all sums of a table of answers in one pass."""
     left, right, annotator, weight = answers.left, answers.right, answers.annotator, answers.weight
     pull = weight * answers.outcome
-    items = np.concatenate([left, right])
-    signed = np.concatenate([weight, -weight])
-    B = sp.coo_array((signed, (items, np.concatenate([annotator, annotator]))), shape=(n_items, n_annotators))
     return Sums(
         pairs=pair_sums(left, right, weight, n_items),
-        B=B.tocsr(),
+        B=_item_sums(answers, n_items, n_annotators),
         counts=_totals(annotator, weight, n_annotators),
         Dy=item_pull(left, right, pull, n_items),
         Ay=_totals(annotator, pull, n_annotators),
         yy=float(pull @ answers.outcome),
         n=float(weight.sum()),
     )
+
+
+def _item_sums(answers: Answers, n_items: int, n_annotators: int) -> sp.csr_array:
+    """``D'A``: in a table where it has no more cells than the answers have items, else sparse."""
+    left, right, annotator, weight = answers.left, answers.right, answers.annotator, answers.weight
+    n_cells = n_items * n_annotators
+    if n_cells <= 2 * len(answers):
+        table = _totals(left * n_annotators + annotator, weight, n_cells)
+        table -= _totals(right * n_annotators + annotator, weight, n_cells)
+        filled = np.flatnonzero(table)
+        starts = np.searchsorted(filled, np.arange(n_items + 1) * n_annotators)
+        return sp.csr_array((table[filled], filled % n_annotators, starts), shape=(n_items, n_annotators))
+    items, people = np.concatenate([left, right]), np.concatenate([annotator, annotator])
+    signed = np.concatenate([weight, -weight])
+    return sp.coo_array((signed, (items, people)), shape=(n_items, n_annotators)).tocsr()
 
 
 def _totals(code: Ints, value: Floats, size: int) -> Floats:

@@ -8,12 +8,13 @@ the sign of ``g`` and of ``x`` together, so none of it changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.design import DENSE_ITEMS, item_solver
+from fdr_core.pieces import by_rows
 from fdr_core.types import Floats, Ints
 
 #: How much an annotator's answers follow the item scores; the share of each slope is learnt from the crowd.
@@ -78,7 +79,7 @@ class HonestModel:
 
     def reweigh(self, x: Floats, weight: Floats) -> None:
         """Let the model expect every strength as often as it was observed."""
-        if self._is_binary:
+        if not self.learns:
             return
         P, _ = self.table(x)
         expected = P @ weight
@@ -87,6 +88,11 @@ class HonestModel:
         seen = self.observed > 0
         offset = 0 if self._has_ties else 1
         self.log_weights[seen] += np.log(self.observed[seen] / folded[np.flatnonzero(seen) - offset])
+
+    @property
+    def learns(self) -> bool:
+        """Whether there are strengths whose frequency can be learnt."""
+        return not self._is_binary
 
     @property
     def _is_binary(self) -> bool:
@@ -117,6 +123,8 @@ class Consensus:
     Attributes
     ----------
     converged : whether the last fit of the utilities settled.
+    grade : (rows,) of every answer, positive for the left item.
+    slope : (annotators,) how much each one's answers follow the utilities.
     """
 
     def __init__(
@@ -127,7 +135,7 @@ class Consensus:
         self.grades = Grades.of(answers.outcome)
         self.honest = HonestModel(self.grades, answers.weight)
         side = np.sign(answers.outcome)
-        self._grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
+        self.grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
         self._u: Floats = np.zeros(n_items) if near is None else near._u
         self._fit(np.ones(n_annotators))
         self.converged = self._fit(self._learn_slopes())
@@ -136,15 +144,19 @@ class Consensus:
     @cached_property
     def support(self) -> Floats:
         """``u_chosen - u_other`` (in ties ``u_left - u_right``) without the answer itself: one leave-one-out step."""
-        answers = self._answers
-        sign = np.where(self._grade < 0, -1.0, 1.0)
-        slope = self._slope[answers.annotator]
-        x = slope * (self._u[answers.left] - self._u[answers.right])
-        mean, variance = self.honest.moments(x)
-        leverage = slope**2 * variance / 4 * self.uncertainty
-        gap = self._u[answers.left] - self._u[answers.right]
-        own_pull = slope * (self._grade - mean) / 2 * self.uncertainty / (1 - np.minimum(leverage, 0.9))
-        return np.asarray(sign * (gap - np.where(self._grade != 0, own_pull, 0.0)))
+        found, of_gap = np.empty(len(self._answers)), self.uncertainty
+
+        def evaluate(rows: slice) -> None:
+            grade, uncertainty = self.grade[rows], of_gap[rows]
+            slope, x = self._predicted(self._u, rows)
+            mean, variance = self.honest.moments(x)
+            leverage = slope**2 * variance / 4 * uncertainty
+            own_pull = slope * (grade - mean) / 2 * uncertainty / (1 - np.minimum(leverage, 0.9))
+            gap = self.gap(self._answers.left[rows], self._answers.right[rows])
+            found[rows] = np.where(grade < 0, -1.0, 1.0) * (gap - np.where(grade != 0, own_pull, 0.0))
+
+        by_rows(evaluate, len(found))
+        return found
 
     @cached_property
     def slopes(self) -> tuple[Floats, Floats]:
@@ -155,15 +167,10 @@ class Consensus:
     def _fit(self, slope: Floats) -> bool:
         """Newton steps for the utilities, alternating with the weights of the grades; whether they settled."""
         answers, n = self._answers, self._n_items
-        self._slope = slope
-        b = slope[answers.annotator]
+        self.slope = slope
         u, converged = self._u, False
         for _ in range(_NEWTON_STEPS):
-            x = b * (u[answers.left] - u[answers.right])
-            self.honest.reweigh(x, answers.weight)
-            mean, variance = self.honest.moments(x)
-            pull = answers.weight * b * (self._grade - mean) / 2
-            self._information = answers.weight * b**2 * variance / 4
+            pull, self._information = self._derivatives(u)
             gradient = item_pull(answers.left, answers.right, pull, n) - self._ridge * u
             pairs = pair_sums(answers.left, answers.right, self._information, n)
             self._solver = item_solver(laplacian_of(pairs), ridge=self._ridge)
@@ -174,6 +181,27 @@ class Consensus:
                 break
         self._u = u
         return converged
+
+    def _derivatives(self, u: Floats) -> tuple[Floats, Floats]:
+        """Of the log-likelihood in ``u_left - u_right``, per answer: first, and expected second."""
+        answers = self._answers
+        if self.honest.learns:
+            self.honest.reweigh(self._predicted(u, slice(None))[1], answers.weight)
+        pull, information = np.empty(len(answers)), np.empty(len(answers))
+
+        def evaluate(rows: slice) -> None:
+            slope, x = self._predicted(u, rows)
+            mean, variance = self.honest.moments(x)
+            scaled = answers.weight[rows] * slope / 2
+            pull[rows], information[rows] = scaled * (self.grade[rows] - mean), scaled * slope * variance / 2
+
+        by_rows(evaluate, len(answers))
+        return pull, information
+
+    def _predicted(self, u: Floats, rows: slice) -> tuple[Floats, Floats]:
+        """Slope, and ``slope (u_left - u_right)``, per answer."""
+        slope = self.slope[self._answers.annotator[rows]]
+        return slope, slope * (u[self._answers.left[rows]] - u[self._answers.right[rows]])
 
     @cached_property
     def uncertainty(self) -> Floats:
@@ -186,10 +214,21 @@ class Consensus:
 
     def gap_variance(self, left: Ints, right: Ints) -> Floats:
         """Variance of ``u_left - u_right`` of any pairs."""
-        if self.covariance is not None:
-            d = np.diag(self.covariance)
-            return np.asarray(d[left] + d[right] - 2 * self.covariance[left, right])
-        return np.asarray(self._variance[left] + self._variance[right])
+        if self.covariance is None:
+            return np.asarray(self._variance[left] + self._variance[right])
+        V, d, found = self.covariance, np.diag(self.covariance), np.empty(len(left))
+
+        def evaluate(rows: slice) -> None:
+            one, two = left[rows], right[rows]
+            found[rows] = d[one] + d[two] - 2 * V[one, two]
+
+        by_rows(evaluate, len(left))
+        return found
+
+    @property
+    def unknown_gap_variance(self) -> float:
+        """Variance of the gap between two items that no answer is about."""
+        return 2 / self._ridge
 
     @cached_property
     def covariance(self) -> Floats | None:
@@ -205,8 +244,8 @@ class Consensus:
     def _learn_slopes(self) -> Floats:
         """EM for how common each slope is; returns every annotator's expected slope."""
         answers = self._answers
-        x = np.where(self._grade < 0, -1.0, 1.0) * (self._u[answers.left] - self._u[answers.right])
-        log_likelihood = self._log_likelihoods(x, SLOPES)
+        x = np.where(self.grade < 0, -1.0, 1.0) * (self._u[answers.left] - self._u[answers.right])
+        log_likelihood = self._log_likelihoods(x)
         share = np.full(len(SLOPES), 1 / len(SLOPES))
         for _ in range(_EM_STEPS):
             joint = log_likelihood + np.log(share)[:, None]
@@ -216,11 +255,16 @@ class Consensus:
         self._share = share
         return np.asarray(SLOPES @ posterior)
 
-    def _log_likelihoods(self, support: Floats, slopes: Floats, uncertainty: Floats | float = 0.0) -> Floats:
+    def _log_likelihoods(self, support: Floats) -> Floats:
         """Per slope and annotator."""
         answers, strength = self._answers, self.grades.strength
-        rows = [
-            answers.weight * self.honest.log_probability(strength, moderated(slope, uncertainty) * support)
-            for slope in slopes
-        ]
-        return np.array([np.bincount(answers.annotator, row, self._m) for row in rows])
+        log_p = np.empty(len(support))
+
+        def evaluate(rows: slice, slope: float) -> None:
+            log_p[rows] = answers.weight[rows] * self.honest.log_probability(strength[rows], slope * support[rows])
+
+        found = []
+        for slope in SLOPES:
+            by_rows(partial(evaluate, slope=slope), len(support))
+            found.append(np.bincount(answers.annotator, log_p, self._m))
+        return np.array(found)

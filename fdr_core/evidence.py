@@ -12,6 +12,7 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from fdr_core.answers import Answers, Sums
+from fdr_core.codes import are_all_different
 from fdr_core.design import information_left, item_solver
 from fdr_core.randomisation.convolution import SignSums, group_starts
 from fdr_core.selection import SIGNIFICANT
@@ -89,7 +90,8 @@ def bias_estimates(answers: Answers, theta: Floats, information: Floats, n_annot
         n * share, 1.0
     )
     centred = answers.weight * (residual - np.clip(estimate, -1.0, 1.0)[answers.annotator])
-    owner, total = _sums_by_coin(answers, centred)
+    is_one_each = are_all_different(answers.coin)
+    owner, total = (answers.annotator, centred) if is_one_each else _sums_by_coin(answers, centred)
     coins = np.bincount(owner, minlength=n_annotators)
     spread = np.bincount(owner, total**2, minlength=n_annotators) * coins / np.maximum(coins - 1, 1)
     # one pseudo-observation keeps the interval of an annotator who never varied from collapsing

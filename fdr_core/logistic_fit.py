@@ -15,8 +15,9 @@ from scipy.special import expit
 
 from fdr_core.answer_model import AnswerModel, Derivatives
 from fdr_core.answers import Answers
-from fdr_core.design import components_of
+from fdr_core.consensus import Grades
 from fdr_core.logistic_system import MOST_WORK_PER_STEP, Eliminated, Incidence, Met, work_of
+from fdr_core.pieces import by_rows
 from fdr_core.types import Floats, Ints, Mask
 
 LEAN, SLOPE, CLICK = 0, 1, 2
@@ -78,44 +79,55 @@ class LogisticFit:
 class LogisticProblem:
     """Answers with a model of them: objective, gradient, Newton system."""
 
-    def __init__(self, answers: Answers, incidence: Incidence, side: Ints) -> None:
+    def __init__(self, answers: Answers, incidence: Incidence, side: Ints, grades: Grades | None = None) -> None:
         self._annotator, self._m = answers.annotator, len(side)
         self._incidence = incidence
-        self.model = AnswerModel(answers, side)
-        component = components_of(incidence.laplacian(np.ones(len(answers))))
-        self._rank = incidence.n_items - int(component.max(initial=-1) + 1)
-        self._gap_at: tuple[Floats, Floats] | None = None
+        self.model = AnswerModel(answers, side, grades)
+        self._clicker = answers.annotator[self.model.clicking]
 
     def eta(self, theta: Floats, phi: Floats) -> Floats:
         """``slope (theta_left - theta_right) + lean`` per answer."""
-        return np.asarray(self._slope(phi) * self._gap(theta) + phi[:, LEAN][self._annotator])
+        return self._predicted(theta, phi[:, SLOPE], phi[:, LEAN])
+
+    def steep_gap(self, theta: Floats, phi: Floats) -> Floats:
+        """``slope (theta_left - theta_right)`` per answer: what eta changes by with the log slope."""
+        return self._predicted(theta, phi[:, SLOPE], np.zeros(self._m))
 
     def at(self, theta: Floats, phi: Floats) -> Derivatives:
         """Derivatives of the log-likelihood per answer."""
-        return self.model.at(self.eta(theta, phi), expit(phi[self._annotator[self.model.clicking], CLICK]))
+        return self.model.at(self.eta(theta, phi), expit(phi[:, CLICK])[self._clicker])
 
-    def score(self, here: Derivatives, theta: Floats, phi: Floats) -> Floats:
-        """(m, 3) gradient of the log-likelihood in phi."""
-        x = self._slope(phi) * self._gap(theta)
-        lean, slope = self.per_annotator(here.score), self.per_annotator(here.score * x)
-        return np.stack([lean, slope, self._per_clicker(here.click_score)], axis=1)
+    def learn(self, theta: Floats, phi: Floats) -> bool:
+        """Let the model learn how common every strength is; returns whether anything was there to learn."""
+        return not self.model.is_yes_no and self.model.learn(self.eta(theta, phi))
+
+    def score(self, here: Derivatives, x: Floats | None) -> Floats:
+        """(m, 3) gradient of the log-likelihood in phi.
+
+        ``x`` : the `steep_gap`; None where slopes are held, whose part stays 0.
+        """
+        found = np.zeros((self._m, 3))
+        found[:, LEAN], found[:, CLICK] = self.per_annotator(here.score), self._per_clicker(here.click_score)
+        if x is not None:
+            found[:, SLOPE] = self.per_annotator(here.score * x)
+        return found
 
     def gradient(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> tuple[Floats, Floats]:
         """Of the penalised log-likelihood, in theta and phi."""
-        slope = self._slope(phi)
-        by_theta = self._incidence.pull(slope * here.score) - theta / spreads.score**2
-        return by_theta, self.score(here, theta, phi) - spreads.beyond(phi) * spreads.precision
+        score = self.score(here, self._free_gap(theta, phi, spreads))
+        return self._by_theta(here, theta, phi, spreads), _penalised(score, phi, spreads)
 
-    def information(self, here: Derivatives, theta: Floats, phi: Floats) -> Floats:
-        """(m, 3, 3) expected information on the annotators' parameters."""
-        x = self._slope(phi) * self._gap(theta)
+    def information(self, here: Derivatives, x: Floats | None) -> Floats:
+        """(m, 3, 3) expected information on the annotators' parameters; ``x`` as in `score`."""
         found = np.zeros((self._m, 3, 3))
         found[:, LEAN, LEAN] = self.per_annotator(here.information)
-        found[:, SLOPE, SLOPE] = self.per_annotator(here.information * x**2)
-        found[:, LEAN, SLOPE] = found[:, SLOPE, LEAN] = self.per_annotator(here.information * x)
         found[:, CLICK, CLICK] = self._per_clicker(here.click_information)
         found[:, LEAN, CLICK] = found[:, CLICK, LEAN] = self._per_clicker(here.click_cross)
-        found[:, SLOPE, CLICK] = found[:, CLICK, SLOPE] = self._per_clicker(here.click_cross * x[self.model.clicking])
+        if x is not None:
+            by_x, cross = here.information * x, here.click_cross * x[self.model.clicking]
+            found[:, LEAN, SLOPE] = found[:, SLOPE, LEAN] = self.per_annotator(by_x)
+            found[:, SLOPE, SLOPE] = self.per_annotator(np.multiply(by_x, x, out=by_x))
+            found[:, SLOPE, CLICK] = found[:, CLICK, SLOPE] = self._per_clicker(cross)
         return found
 
     def objective(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> float:
@@ -123,70 +135,100 @@ class LogisticProblem:
         penalty = theta @ theta / spreads.score**2 + (spreads.beyond(phi) ** 2 * spreads.precision).sum()
         return float(here.log_likelihood.sum() - penalty / 2)
 
+    def links(self, here: Derivatives, phi: Floats) -> Floats:
+        """Information on the gap of every pair of items that was compared."""
+        return self._incidence.links(self._times_slope(here.information, 2 * phi[:, SLOPE]))
+
     def system(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> tuple[Eliminated, _Coupling]:
         """The eliminated system for theta, and what brings the annotators' parameters back."""
-        slope = self._slope(phi)
-        x = slope * self._gap(theta)
-        covariance = self._covariance(here, theta, phi, spreads)
-        by_click = np.zeros(len(slope))
-        by_click[self.model.clicking] = here.click_cross
-        cross = [slope * here.information, slope * here.information * x, slope * by_click]
+        x = self._free_gap(theta, phi, spreads)
+        covariance = self._covariance(self.score(here, x), here, x, spreads)
         free = [k for k in range(3) if spreads.annotator[:, k].any()]
         met = self._incidence.met_by(spreads.is_free)
-        coupling = _Coupling(met, [met.signed(cross[k]) for k in free], free, covariance)
-        laplacian = self._incidence.laplacian(slope**2 * here.information)
+        by_free = [met.signed(self._times_slope(self._cross(here, x, k), phi[:, SLOPE])) for k in free]
+        coupling = _Coupling(met, by_free, free, covariance)
+        laplacian = self._incidence.laplacian(self.links(here, phi))
         return Eliminated(laplacian, spreads.score**-2, coupling.half()), coupling
 
-    def step_of_items(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
+    def step_of_items(self, here: Derivatives, links: Floats, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
         """Newton step in theta alone."""
-        laplacian = self._incidence.laplacian(self._slope(2 * phi) * here.information)
+        laplacian = self._incidence.laplacian(links)
         alone = Eliminated(laplacian, spreads.score**-2, sp.csr_array((len(theta), 0)))
-        return alone.solve(self.gradient(here, theta, phi, spreads)[0])
+        return alone.solve(self._by_theta(here, theta, phi, spreads))
 
     def step_of_annotators(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
         """Newton step in phi alone."""
-        by_phi = self.gradient(here, theta, phi, spreads)[1]
-        return np.asarray(np.einsum("jab,jb->ja", self._covariance(here, theta, phi, spreads), by_phi))
+        x = self._free_gap(theta, phi, spreads)
+        score = self.score(here, x)
+        covariance = self._covariance(score, here, x, spreads)
+        return np.asarray(np.einsum("jab,jb->ja", covariance, _penalised(score, phi, spreads)))
 
     def eliminates(self, spreads: Spreads) -> bool:
         """Whether theta and phi are few enough to move together."""
         n_free = int((spreads.annotator > 0).sum())
         return n_free == 0 or work_of(self._incidence.n_items, n_free) <= MOST_WORK_PER_STEP
 
-    def _covariance(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
-        information = self.information(here, theta, phi) + spreads.precision[:, :, None] * np.eye(3)
-        # d2/dlog-slope2 has the score itself as a second term. Where answers speak against the consensus the slope
-        # tends to 0, the expected information with it, and without this term steps would go back and forth.
-        information[:, SLOPE, SLOPE] += np.maximum(0.0, -self.score(here, theta, phi)[:, SLOPE])
-        return np.asarray(np.linalg.inv(information), dtype=np.float64)
-
-    def score_spread(self, here: Derivatives, theta: Floats, phi: Floats, spread: float) -> float:
+    def score_spread(self, links: Floats, theta: Floats, spread: float) -> float:
         """One fixed-point step (MacKay 1992) with the degrees of freedom from the diagonal of the information.
 
         Two items of spread 1 are added, so that a handful of items has a spread too.
         """
-        information = self._slope(2 * phi) * here.information
-        n, left, right = self._incidence.n_items, self._incidence.left, self._incidence.right
-        diagonal = np.asarray(np.bincount(left, information, n) + np.bincount(right, information, n), dtype=np.float64)
-        diagonal *= n / max(self._rank, 1)  # a Laplacian has no information on a component's mean
-        determined = float((diagonal / (diagonal + spread**-2)).sum()) * self._rank / n
+        n, rank = self._incidence.n_items, self._incidence.rank
+        diagonal = self._incidence.degree(links)
+        diagonal *= n / max(rank, 1)  # a Laplacian has no information on a component's mean
+        determined = float((diagonal / (diagonal + spread**-2)).sum()) * rank / n
         return float(np.sqrt((theta @ theta + 2.0) / (determined + 2.0)))
-
-    def _slope(self, phi: Floats) -> Floats:
-        return np.asarray(np.exp(phi[:, SLOPE])[self._annotator])
-
-    def _gap(self, theta: Floats) -> Floats:
-        """``theta_left - theta_right`` per answer; remembered until other scores are asked for."""
-        if self._gap_at is None or self._gap_at[0] is not theta:
-            self._gap_at = theta, np.asarray(theta[self._incidence.left] - theta[self._incidence.right])
-        return self._gap_at[1]
 
     def per_annotator(self, value: Floats) -> Floats:
         """Sums over every annotator's answers."""
         return np.asarray(np.bincount(self._annotator, value, self._m), dtype=np.float64)
 
     def _per_clicker(self, value: Floats) -> Floats:
-        return np.asarray(np.bincount(self._annotator[self.model.clicking], value, self._m), dtype=np.float64)
+        return np.asarray(np.bincount(self._clicker, value, self._m), dtype=np.float64)
+
+    def _predicted(self, theta: Floats, log_slope: Floats, lean: Floats) -> Floats:
+        """``slope (theta_left - theta_right) + lean`` per answer."""
+        left, right, slope = self._incidence.left, self._incidence.right, np.exp(log_slope)
+        eta = np.empty(len(self._annotator))
+
+        def predict(rows: slice) -> None:
+            who = self._annotator[rows]
+            eta[rows] = slope[who] * (theta[left[rows]] - theta[right[rows]]) + lean[who]
+
+        by_rows(predict, len(eta))
+        return eta
+
+    def _free_gap(self, theta: Floats, phi: Floats, spreads: Spreads) -> Floats | None:
+        """The `steep_gap`; None where slopes are held."""
+        return self.steep_gap(theta, phi) if spreads.annotator[:, SLOPE].any() else None
+
+    def _times_slope(self, value: Floats, log_slope: Floats) -> Floats:
+        slope = np.exp(log_slope)
+        return value if (slope == 1.0).all() else value * slope[self._annotator]
+
+    def _by_theta(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
+        return self._incidence.pull(self._times_slope(here.score, phi[:, SLOPE])) - theta / spreads.score**2
+
+    def _cross(self, here: Derivatives, x: Floats | None, k: int) -> Floats:
+        """Information between eta and one of the annotator's parameters, per answer."""
+        if k == LEAN:
+            return here.information
+        if k == SLOPE and x is not None:
+            return here.information * x
+        by_click = np.zeros(len(self._annotator))
+        by_click[self.model.clicking] = here.click_cross
+        return by_click
+
+    def _covariance(self, score: Floats, here: Derivatives, x: Floats | None, spreads: Spreads) -> Floats:
+        information = self.information(here, x) + spreads.precision[:, :, None] * np.eye(3)
+        # d2/dlog-slope2 has the score itself as a second term. Where answers speak against the consensus the slope
+        # tends to 0, the expected information with it, and without this term steps would go back and forth.
+        information[:, SLOPE, SLOPE] += np.maximum(0.0, -score[:, SLOPE])
+        return np.asarray(np.linalg.inv(information), dtype=np.float64)
+
+
+def _penalised(score: Floats, phi: Floats, spreads: Spreads) -> Floats:
+    return np.asarray(score - spreads.beyond(phi) * spreads.precision)
 
 
 class _Coupling:
@@ -228,23 +270,24 @@ def maximise(problem: LogisticProblem, theta: Floats, phi: Floats, spreads: Spre
     has converged when the scores stand still.
     """
     here = problem.at(theta, phi)
-    in_turns = not problem.eliminates(spreads)
+    in_turns, nobody_is_free = not problem.eliminates(spreads), not spreads.annotator.any()
     for n_iter in range(1, _NEWTON_STEPS + 1):
-        if problem.model.learn(problem.eta(theta, phi)):
+        if problem.learn(theta, phi):
             here = problem.at(theta, phi)
+        links = problem.links(here, phi)
         settled = not spreads.learns_score or n_iter > _SPREAD_STEPS
         if not settled:
             previous = spreads.score
-            spreads = replace(spreads, score=problem.score_spread(here, theta, phi, previous)).balanced(theta)
+            spreads = replace(spreads, score=problem.score_spread(links, theta, previous)).balanced(theta)
             settled = abs(spreads.score - previous) < 1e-3 * previous
-        if in_turns:
-            step_theta, step_phi = _step_in_turn(problem, here, theta, phi, spreads, of_items=n_iter % 2 == 1)
+        moves_items = not in_turns or n_iter % 2 == 1
+        if in_turns or nobody_is_free:
+            step_theta, step_phi = _step_in_turn(problem, here, links, theta, phi, spreads, of_items=moves_items)
         else:
             step_theta, step_phi = _newton_step(problem, here, theta, phi, spreads)
         theta, phi, here = _accepted(problem, here, (theta, phi), (step_theta, step_phi), spreads)
         if in_turns:
             theta, phi = _rescaled(theta, phi, spreads)
-        moves_items = not in_turns or n_iter % 2 == 1
         stands_still = _size(step_theta) < _TOLERANCE * max(_size(theta), 0.1)
         if moves_items and stands_still and settled and n_iter > 1:
             return LogisticFit(theta, phi, spreads, True, n_iter)
@@ -258,8 +301,6 @@ def _size(values: Floats) -> float:
 def _newton_step(
     problem: LogisticProblem, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads
 ) -> tuple[Floats, Floats]:
-    if not spreads.annotator.any():
-        return _step_in_turn(problem, here, theta, phi, spreads, of_items=True)
     by_theta, by_phi = problem.gradient(here, theta, phi, spreads)
     system, coupling = problem.system(here, theta, phi, spreads)
     step = system.solve(by_theta - coupling.towards(by_phi))
@@ -268,10 +309,17 @@ def _newton_step(
 
 
 def _step_in_turn(
-    problem: LogisticProblem, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads, *, of_items: bool
+    problem: LogisticProblem,
+    here: Derivatives,
+    links: Floats,
+    theta: Floats,
+    phi: Floats,
+    spreads: Spreads,
+    *,
+    of_items: bool,
 ) -> tuple[Floats, Floats]:
     if of_items:
-        step = problem.step_of_items(here, theta, phi, spreads)
+        step = problem.step_of_items(here, links, theta, phi, spreads)
         return np.clip(step, -_LONGEST_STEP, _LONGEST_STEP), np.zeros_like(phi)
     step = problem.step_of_annotators(here, theta, phi, spreads)
     return np.zeros_like(theta), np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from fdr_core.answers import Answers
+from fdr_core.answers import Answers, summed_over_annotators
+from fdr_core.consensus import Grades
 from fdr_core.logistic_fit import CLICK, LEAN, SLOPE, LogisticFit, LogisticProblem, Spreads, maximise
 from fdr_core.logistic_system import Incidence
 from fdr_core.types import Floats, Ints, Mask
@@ -57,28 +58,29 @@ def logistic_ranking(answers: Answers, flagged: Ints, *, n_items: int, n_annotat
     is_flagged = np.zeros(n_annotators, dtype=bool)
     is_flagged[flagged] = True
     incidence = Incidence(answers, n_items, n_annotators)
-    judging = LogisticProblem(answers, incidence, np.zeros(n_annotators, dtype=np.int64))
-    plain, raw, spread, side = _without_leans(judging, n_items, ~is_flagged)
+    grades = Grades.of(answers.outcome)
+    judging = LogisticProblem(answers, incidence, np.zeros(n_annotators, dtype=np.int64), grades)
+    plain, raw, spread, side = _without_leans(judging, answers, n_items, ~is_flagged)
     if not is_flagged.any():
         return _assembled(judging, raw, [plain, raw], is_flagged)
-    clicking = LogisticProblem(answers, incidence, np.where(is_flagged, side, 0))
+    clicking = LogisticProblem(answers, incidence, np.where(is_flagged, side, 0), grades)
     fits = [plain, raw, _with_leans(clicking, raw, raw, is_flagged, is_flagged, spread)]
     is_clicking = is_flagged & ~_leans_when_unsure(judging, clicking, fits[-1])
     if (is_clicking != is_flagged).any():
-        clicking = LogisticProblem(answers, incidence, np.where(is_clicking, side, 0))
+        clicking = LogisticProblem(answers, incidence, np.where(is_clicking, side, 0), grades)
         fits.append(_with_leans(clicking, raw, fits[-1], is_flagged, is_clicking, spread))
     return _assembled(clicking, raw, fits, is_flagged)
 
 
 def _without_leans(
-    problem: LogisticProblem, n_items: int, among: Mask
+    problem: LogisticProblem, answers: Answers, n_items: int, among: Mask
 ) -> tuple[LogisticFit, LogisticFit, Floats, Ints]:
     """Fits without and with slopes; the spread of leans and slopes ``among`` these; the side everybody leans to."""
     zero = np.zeros((len(among), 3))
-    plain = maximise(problem, np.zeros(n_items), zero, Spreads(1.0, zero))
+    plain = _plain_fit(problem, answers, n_items, zero)
     here = problem.at(plain.theta, plain.phi)
-    score = problem.score(here, plain.theta, plain.phi)
-    information = problem.information(here, plain.theta, plain.phi)
+    x = problem.steep_gap(plain.theta, plain.phi)
+    score, information = problem.score(here, x), problem.information(here, x)
     spread = np.array(
         [_spread_beyond_noise(score[among, k], information[among, k, k], about_mean=k == SLOPE) for k in (LEAN, SLOPE)]
     )
@@ -88,6 +90,19 @@ def _without_leans(
     slopes = zero.copy()
     slopes[:, SLOPE] = spread[SLOPE]
     return plain, maximise(problem, plain.theta, zero, Spreads(plain.spreads.score, slopes)), spread, side
+
+
+def _plain_fit(problem: LogisticProblem, answers: Answers, n_items: int, zero: Floats) -> LogisticFit:
+    """Fit scores alone: it does not matter who answered, so many yes/no answers are summed over annotators first.
+
+    Graded ones are not: how finely their moments are interpolated depends on the number of rows.
+    """
+    if not problem.model.is_yes_no or 2 * n_items**2 > len(answers):
+        return maximise(problem, np.zeros(n_items), zero, Spreads(1.0, zero))
+    together = summed_over_annotators(answers, n_items)
+    everybody = LogisticProblem(together, Incidence(together, n_items, 1), np.zeros(1, dtype=np.int64))
+    fit = maximise(everybody, np.zeros(n_items), zero[:1], Spreads(1.0, zero[:1]))
+    return replace(fit, phi=zero, spreads=replace(fit.spreads, annotator=zero))
 
 
 def _spread_beyond_noise(score: Floats, information: Floats, *, about_mean: bool) -> float:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from fdr_core.answers import Answers, item_pull, laplacian_of
 from fdr_core.codes import distinct_codes
-from fdr_core.design import DENSE_ITEMS, SparseItems
+from fdr_core.design import DENSE_ITEMS, SparseItems, components_of
 from fdr_core.types import Floats, Ints, Mask
 
 #: Parameters are eliminated up to this many multiplications: at every step, and once for the covariance.
@@ -45,15 +45,26 @@ class Incidence:
     def __init__(self, answers: Answers, n_items: int, n_annotators: int) -> None:
         self.left, self.right, self.n_items = answers.left, answers.right, n_items
         self._annotator, self._links = answers.annotator, Pattern(answers.left, answers.right, (n_items, n_items))
+        component = components_of(self.laplacian(np.ones(len(self._links.row))))
+        self.rank = n_items - int(component.max(initial=-1) + 1)
         self._met = Met(self, answers.annotator, np.zeros(n_annotators, dtype=bool))
 
     def pull(self, value: Floats) -> Floats:
         """``D'v``: what every item gains and loses."""
         return item_pull(self.left, self.right, value, self.n_items)
 
-    def laplacian(self, weight: Floats) -> sp.csr_array:
-        """``D'WD``."""
-        return laplacian_of(self._links.matrix(self._links.sums(weight)))
+    def links(self, weight: Floats) -> Floats:
+        """Sums of weights over the answers about every (left, right)."""
+        return self._links.sums(weight)
+
+    def laplacian(self, links: Floats) -> sp.csr_array:
+        """``D'WD`` of the sums of weights."""
+        return laplacian_of(self._links.matrix(links))
+
+    def degree(self, links: Floats) -> Floats:
+        """Diagonal of the Laplacian."""
+        left, right = (np.bincount(item, links, self.n_items) for item in (self._links.row, self._links.column))
+        return np.asarray(left + right, dtype=np.float64)
 
     def met_by(self, chosen: Mask) -> Met:
         """Which of the chosen annotators met which items; remembered until others are asked for."""

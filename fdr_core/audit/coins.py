@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from fdr_core.answers import Answers
-from fdr_core.codes import compact_codes, distinct_partners, first_rows, joint_codes
+from fdr_core.codes import are_all_different, compact_codes, distinct_partners, first_rows, joint_codes
 from fdr_core.types import Floats, Ints, Mask
 
 #: Repeats or swaps this many standard deviations beyond what fair coins would do count as made on purpose.
@@ -27,10 +27,12 @@ class Presentations:
 
     Attributes
     ----------
+    annotator : (rows,) whom it was shown to.
     pair : (rows,) code of the pair, whatever its order.
     is_forward : (rows,) whether the item of the lower code stood left.
     """
 
+    annotator: Ints
     pair: Ints
     is_forward: Mask
 
@@ -38,23 +40,30 @@ class Presentations:
     def of(cls, answers: Answers) -> Presentations:
         """Code the pairs of a table of answers."""
         low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
-        return cls(joint_codes(low, high), answers.left == low)
+        return cls(answers.annotator, joint_codes(low, high), answers.left == low)
+
+    @cached_property
+    def by_annotator(self) -> Ints:
+        """(rows,) code of the (annotator, pair)."""
+        return joint_codes(self.annotator, self.pair)
 
 
-def effective_coins(answers: Answers, coin_source: str) -> Ints:
+def effective_coins(answers: Answers, coin_source: str, shown: Presentations | None = None) -> Ints:
     """The coin of every row: as recorded; without recorded coins, whatever keeps one orientation shares one coin.
 
     A pair that always stands in one orientation is one coin for everybody, in one task or in several; without task ids
     an (annotator, pair) asked again in the same order is one coin of that annotator. Both only where it happens more
     often than fair coins explain: otherwise every answer, or task, keeps its own coin.
+
+    ``shown`` : by the answers, where it is known already.
     """
     if coin_source == "coin" or not len(answers):
         return answers.coin
-    shown = Presentations.of(answers)
+    shown = shown or Presentations.of(answers)
     coin = _join_one_way_pairs(answers.coin, shown)
     if coin_source == "task":
         return coin
-    unit = joint_codes(answers.annotator, shown.pair)
+    unit = shown.by_annotator
     if _one_way(unit, shown.is_forward)[1]:
         in_order = 2 * unit + shown.is_forward
         asked_again = (np.bincount(in_order) > 1)[in_order] & (coin == answers.coin)
@@ -64,9 +73,11 @@ def effective_coins(answers: Answers, coin_source: str) -> Ints:
 
 def _join_one_way_pairs(coin: Ints, shown: Presentations) -> Ints:
     """One coin per pair that always stands in one orientation, where chance does not explain how many do."""
-    first = first_rows(joint_codes(coin, 2 * shown.pair + shown.is_forward))
-    n_pairs = int(shown.pair.max()) + 1
-    one_way, on_purpose = _one_way(shown.pair[first], shown.is_forward[first], n_pairs)
+    pair, is_forward = shown.pair, shown.is_forward
+    if not are_all_different(coin):
+        first = first_rows(joint_codes(coin, 2 * pair + is_forward))
+        pair, is_forward = pair[first], is_forward[first]
+    one_way, on_purpose = _one_way(pair, is_forward, int(shown.pair.max()) + 1)
     return np.where(one_way[shown.pair], coin.max() + 1 + shown.pair, coin) if on_purpose else coin
 
 
@@ -108,16 +119,18 @@ class OrdersShown:
         return np.where(self.is_swapped, coin.max(initial=-1) + 1 + self.unit, coin)
 
 
-def orders_shown(answers: Answers, coin_source: str, stratum: Ints | None = None) -> OrdersShown:
+def orders_shown(
+    answers: Answers, coin_source: str, stratum: Ints | None = None, shown: Presentations | None = None
+) -> OrdersShown:
     """Find what the same annotator saw in both orders: under one coin, else the pair in one stratum.
 
     Tasks or coins of their own may ask different questions about one pair. Without a stratum they count as one question
-    only where each was shown once in either order.
+    only where each was shown once in either order. ``shown`` : by the answers, where it is known already.
     """
-    shown, use = Presentations.of(answers), CoinUse.of(answers)
+    shown, use = shown or Presentations.of(answers), CoinUse.of(answers)
     code = shown.pair if stratum is None else joint_codes(shown.pair, stratum)
-    by_pair = joint_codes(answers.annotator, code)
-    if use.n_coins < len(answers):  # otherwise nobody saw anything twice under one coin
+    by_pair = shown.by_annotator if stratum is None else joint_codes(answers.annotator, code)
+    if not use.are_own:  # otherwise nobody saw anything twice under one coin
         by_coin = joint_codes(by_pair, use.coin)
         is_under_one = _Orders.of(by_coin, shown.is_forward, use.coin).are_both[by_coin]
         under_one = _share(answers.weight, is_under_one)
@@ -184,14 +197,21 @@ class CoinUse:
         """Number the coins of a table of answers, in their order."""
         return cls(answers, compact_codes(answers.coin))
 
-    @property
+    @cached_property
     def n_coins(self) -> int:
         """Number of distinct coins."""
         return int(self.coin.max(initial=-1)) + 1
 
+    @property
+    def are_own(self) -> bool:
+        """Whether every row has a coin of its own."""
+        return self.n_coins == len(self.coin)
+
     @cached_property
     def shared_answers(self) -> float:
         """Share of the answers under coins that several people met."""
+        if self.are_own:
+            return 0.0
         people = distinct_partners(self.coin, self.answers.annotator, self.n_coins)
         return _share(self.answers.weight, people[self.coin] > 1)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fdr_core.answers import Answers
-from fdr_core.audit.coins import OrdersShown, effective_coins, orders_shown
+from fdr_core.audit.coins import OrdersShown, Presentations, effective_coins, orders_shown
 from fdr_core.audit.figures import FEW_COINS, AuditInput, assess, describe
 from fdr_core.audit.look import BOTH_ORDERS, PLACED, UNKNOWN, SidesLook, look_at_sides
 from fdr_core.design import DENSE_ITEMS
@@ -133,8 +133,9 @@ class _Case:
     @classmethod
     def of(cls, data: AuditInput, q: float, sides: str) -> _Case:
         """Settle the coins, describe the design and ask who has enough answers."""
-        answers = data.answers.with_coin(effective_coins(data.answers, data.coin_source))
-        orders = orders_shown(answers, data.coin_source, data.stratum)
+        shown = Presentations.of(data.answers)
+        answers = data.answers.with_coin(effective_coins(data.answers, data.coin_source, shown))
+        orders = orders_shown(answers, data.coin_source, data.stratum, shown)
         if orders.are_both and orders.on_purpose:
             answers = answers.with_coin(orders.joined(answers.coin))
         figures = describe(answers, data, orders.share)

@@ -80,8 +80,7 @@ def _items_by_side(answers: Answers, use: CoinUse, n_items: int) -> dict[str, An
     """Items that stood on one side only, or under one coin only."""
     left = np.bincount(answers.left, answers.weight, minlength=n_items)
     right = np.bincount(answers.right, answers.weight, minlength=n_items)
-    shown = np.concatenate([answers.left, answers.right])
-    coins_of_item = distinct_partners(shown, np.concatenate([use.coin, use.coin]), n_items)
+    coins_of_item = _coins_of_items(answers, use, n_items)
     one_sided = (left == 0) | (right == 0)
     doubt = float(np.maximum(coins_of_item[one_sided] - 1, 0).sum())
     return {
@@ -89,6 +88,14 @@ def _items_by_side(answers: Answers, use: CoinUse, n_items: int) -> dict[str, An
         "items_under_one_coin": round(float((coins_of_item <= 1).mean()), 4),
         "sides_never_swapped": bool(one_sided.all() and doubt >= 10),
     }
+
+
+def _coins_of_items(answers: Answers, use: CoinUse, n_items: int) -> Ints:
+    """Under how many coins every item was shown."""
+    if use.are_own:
+        return np.bincount(answers.left, minlength=n_items) + np.bincount(answers.right, minlength=n_items)
+    shown = np.concatenate([answers.left, answers.right])
+    return distinct_partners(shown, np.concatenate([use.coin, use.coin]), n_items)
 
 
 def _one_orientation_pairs(sums: Sums) -> int:

@@ -68,11 +68,12 @@ def coin_gaps(answers: Answers, n_items: int, n_annotators: int) -> Gaps:
     """Fit theta with the ridge on half of the coins (own coins: half of the annotators), apply it to the others."""
     use = CoinUse.of(answers)
     half = _halves(use.coin if use.is_shared or n_annotators < 2 else answers.annotator)
+    rows = [np.flatnonzero(half == side) for side in (0, 1)]
+    halves = [answers.take(chosen) for chosen in rows]
     x, total, square, n_informative = np.zeros(use.n_coins), 0.0, 0.0, 0
     for side in (0, 1):
-        fit, test = answers.take(half == side), answers.take(half != side)
-        theta = _ridge_scores(fit, n_items)
-        coin = use.coin[half != side]
+        theta, test = _ridge_scores(halves[side], n_items), halves[1 - side]
+        coin = use.coin[rows[1 - side]]
         pull = np.bincount(coin, test.weight * (theta[test.left] - theta[test.right]), minlength=use.n_coins)
         gap = pull / np.maximum(np.bincount(coin, test.weight, minlength=use.n_coins), 1e-300)
         x += gap
@@ -118,7 +119,9 @@ def group_tests(gaps: Gaps, stratum: Ints | None, time: Floats | None) -> Iterat
     stratum, time : (rows,) of the answers behind ``gaps``. Without times the order of the coins tells batches, unless
         the rows were sorted by what stood left or by the answer: that order says nothing about how sides came about.
     """
-    annotator, coin = distinct_pairs(gaps.use.answers.annotator, gaps.use.coin)
+    annotator, coin = gaps.use.answers.annotator, gaps.use.coin
+    if not gaps.use.are_own:
+        annotator, coin = distinct_pairs(annotator, coin)
     yield _test("annotator", gaps.x, *_busiest(annotator, coin))
     coins = np.arange(gaps.use.n_coins)
     if len(coins) >= 2 * BATCH_COINS and (time is not None or not _is_sorted_by_side(gaps.use)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from fdr_core.pieces import for_each
 from fdr_core.randomisation.alternatives import N_LEANS, LeanTable
 from fdr_core.types import Floats, Ints
 
@@ -87,17 +88,26 @@ def weigh_choices(answers: ChoiceTable, table: LeanTable, slope_share: Floats) -
     honest, leaning = np.empty((answers.n, n_slopes)), np.empty((answers.n, N_LEANS * n_slopes))
     information = np.empty_like(leaning)
     choice, per_kind = table.choice.reshape(-1, n_kinds), table.pull.reshape(-1, n_kinds)
-    for members, rows in answers.blocks():
+
+    def count(block: tuple[slice, slice]) -> None:
+        members, rows = block
         counts = answers.counts(members, rows, n_kinds)
         honest[members], leaning[members] = counts @ table.honest.T, counts @ choice.T
         information[members] = counts @ (per_kind**2).T
+
+    blocks = list(answers.blocks())
+    for_each(count, blocks)
     by_lean_and_slope = (-1, N_LEANS, n_slopes)
     fit = _Shares.fit(honest, leaning.reshape(by_lean_and_slope), information.reshape(by_lean_and_slope), slope_share)
     mixture = fit.mixture.reshape(answers.n, -1)
     pull = np.empty(len(answers.kind))
-    for members, rows in answers.blocks():
+
+    def weigh(block: tuple[slice, slice]) -> None:
+        members, rows = block
         mean = mixture[members] @ per_kind
         pull[rows] = mean[answers.position[rows] - members.start, answers.kind[rows]]
+
+    for_each(weigh, blocks)
     return ChoiceEvidence(fit.log_ratio, pull, fit.mixture.mean(axis=0), fit.honest_slope, fit.converged)
 
 

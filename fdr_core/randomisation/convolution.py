@@ -7,12 +7,13 @@ one fast Fourier transform.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fdr_core.pieces import for_each
 from fdr_core.types import Floats, Ints
 
 #: Grid steps for the mean value, and for owners with so many values that rounding averages out. The finer the grid,
@@ -23,7 +24,7 @@ FINE_UP_TO = 2_000_000
 #: Beyond this many values neighbours are flipped together: a smaller group of flips, hence still an exact test.
 MOST_VALUES = 4096
 #: Numbers held at once while the distributions of many owners are computed.
-_BATCH = 2_000_000
+_BATCH = 200_000
 #: P-values below this are not told apart: the transform carries 16 digits.
 SMALLEST_P = 1e-15
 
@@ -69,22 +70,28 @@ class SignSums:
         """Two-sided p-values ``P(|T| >= |observed|)``."""
         observed = np.abs(self.total)
         p_value = np.ones(len(self.unit))
-        for block in self.blocks():
+
+        def test(block: Block) -> None:
             p_value[block.members] = block.tail_at(observed[block.members])
+
+        self.for_each_block(test)
         return np.clip(p_value, SMALLEST_P, 1.0)
 
-    def blocks(self) -> Iterator[Block]:
-        """Distributions of ``|T|``, many owners of about equal reach at a time; owners without values are left out."""
-        reach = self.reach
+    def for_each_block(self, work: Callable[[Block], None]) -> None:
+        """Call ``work`` on the distributions of ``|T|``; owners without values are left out."""
+        starts, reach = np.searchsorted(self.owner, np.arange(len(self.unit) + 1)), self.reach
+        for_each(lambda group: work(self._block(*group, starts, reach)), list(self._groups(reach)), many=4)
+
+    def _groups(self, reach: Ints) -> Iterator[tuple[Ints, int]]:
+        """Many owners of about equal reach at a time, and the length of the transform that they need."""
         length = 2 ** np.ceil(np.log2(2 * reach + 2)).astype(np.int64)
-        starts = np.searchsorted(self.owner, np.arange(len(self.unit) + 1))
         for size in np.unique(length[reach > 0]):
             members = np.flatnonzero((length == size) & (reach > 0))
             step = max(1, _BATCH // int(size))
             for first in range(0, len(members), step):
-                yield self._block(members[first : first + step], starts, reach, int(size))
+                yield members[first : first + step], int(size)
 
-    def _block(self, members: Ints, starts: Ints, reach: Ints, length: int) -> Block:
+    def _block(self, members: Ints, length: int, starts: Ints, reach: Ints) -> Block:
         """``P(|T| = k)`` from ``prod cos(t g)`` on a grid of t; equal values of an owner are taken together."""
         counts = starts[members + 1] - starts[members]
         place = np.repeat(np.arange(len(members)), counts)

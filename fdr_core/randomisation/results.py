@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fdr_core.randomisation.convolution import SMALLEST_P, SignSums
+from fdr_core.pieces import by_rows
+from fdr_core.randomisation.convolution import SMALLEST_P, Block, SignSums
 from fdr_core.randomisation.plan import LOG_RATIOS, SCALES, log_cosh, tails_at_log_ratios
 from fdr_core.selection import HALF
 from fdr_core.types import Floats, Ints
@@ -69,19 +71,34 @@ class SignTests:
     found: NDArray[np.float32]
 
 
+def _log_norms(sums: SignSums) -> Floats:
+    """(owners, scales) ``sum_u log cosh(scale g_u)``."""
+    value = np.empty(len(sums.owner))
+    norms = []
+
+    def evaluate(rows: slice, scale: float) -> None:
+        value[rows] = log_cosh(scale * sums.units[rows] * sums.unit[sums.owner[rows]])
+
+    for scale in SCALES:
+        by_rows(partial(evaluate, scale=scale), len(value))
+        norms.append(np.bincount(sums.owner, value, len(sums.unit)))
+    return np.stack(norms, axis=1).astype(np.float64)
+
+
 def sign_tests(sums: SignSums) -> SignTests:
     """Compute p-values and planning tables in one pass over the distributions."""
     n, total = len(sums.unit), sums.total
     p_value, above_half = np.ones(n), np.ones(n)
     null, found = np.zeros((n, len(LOG_RATIOS)), dtype=np.float32), np.zeros((n, len(LOG_RATIOS)), dtype=np.float32)
-    size = sums.units * sums.unit[sums.owner]
-    norms = [np.bincount(sums.owner, log_cosh(scale * size), n).astype(np.float64) for scale in SCALES]
-    log_norm = np.stack(norms, axis=1)
-    for block in sums.blocks():
+    log_norm = _log_norms(sums)
+
+    def test(block: Block) -> None:
         members, tails = block.members, block.tails()
         rows = np.arange(len(members))
         p_value[members] = tails[rows, np.abs(total[members])]
         above_half[members] = 1.0 - tails[rows, (tails > HALF).sum(axis=1)]
         null[members], found[members] = tails_at_log_ratios(block, tails, sums.unit[members], log_norm[members])
+
+    sums.for_each_block(test)
     smallest = np.minimum(1.0, 0.5 ** (np.bincount(sums.owner, minlength=n) - 1.0))  # all signs alike, either way
     return SignTests(np.clip(p_value, SMALLEST_P, 1.0), above_half, smallest, np.sign(total), null, found)

@@ -245,3 +245,12 @@ def test_answers_are_enough_for_a_likelihood_from_three_coins_whatever_q() -> No
         assert [part.tolist() for part in figures.assess(three, put(three).sums, q)] == [[True], [0]]
         assert [part.tolist() for part in figures.assess(two, put(two).sums, q)] == [[False], [1]]
     assert figures.assess(two, put(two).sums, 0.5)[0].tolist() == [True]  # what q asks for, where that is less
+
+
+def test_coins_of_their_own_are_described_as_if_each_were_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    left = rng.integers(6, size=60)
+    answers = rows(rng.integers(5, size=60), left, (left + rng.integers(1, 6, size=60)) % 6)
+    found = described(answers)
+    monkeypatch.setattr(coins.CoinUse, "are_own", False)
+    assert described(answers) == found

@@ -15,9 +15,14 @@ def test_pairs_partners_and_codes_worked_by_hand() -> None:
     assert codes.first_rows(np.array([1, 0, 1, 2, 0])).tolist() == [1, 0, 3]
 
 
-@pytest.mark.parametrize("largest", [5, 3_000, 10**12], ids=["table", "nearly a table", "sorted"])
-def test_distinct_codes_are_those_of_numpy_however_large_they_are(largest: int) -> None:
-    code = np.random.default_rng(3).integers(largest, size=700)
+@pytest.mark.parametrize(
+    ("least", "largest"),
+    [(0, 5), (0, 3_000), (0, 10**12), (0, 2**53), (0, 2**62), (-9, 9)],
+    ids=["table", "nearly a table", "sorted", "just sorted with rows", "too large for rows", "negative"],
+)
+def test_distinct_codes_are_those_of_numpy_however_large_they_are(least: int, largest: int) -> None:
+    code = np.random.default_rng(3).integers(least, largest, size=700)
+    code[-1] = code[-2] = largest - 1
     distinct, place = codes.distinct_codes(code)
     expected, inverse = np.unique(code, return_inverse=True)
     assert distinct.tolist() == expected.tolist()
@@ -35,6 +40,10 @@ def test_partners_met_are_counted_once_each(times: int) -> None:
     who, partner = np.tile(rng.integers(7, size=40), times), np.tile(rng.permutation(40), times)
     expected = [len(set(partner[who == code])) for code in range(9)]
     assert codes.distinct_partners(who, partner, 9).tolist() == expected
+
+
+def test_partners_of_codes_that_are_all_different_are_one_each() -> None:
+    assert codes.distinct_partners(np.array([2, 0, 3]), np.array([7, 7, 7]), 5).tolist() == [1, 0, 1, 1, 0]
 
 
 def test_nothing_has_no_codes() -> None:

@@ -1,5 +1,6 @@
 """The logistic consensus against hand-worked cases, other implementations, symmetries and simulation."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.special import expit
 
-from fdr_core.answers import Answers, sum_answers
+from fdr_core.answers import Answers, sum_answers, summed_over_annotators
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError
 from fdr_core.logistic_fit import CLICK, LEAN, SLOPE, LogisticProblem, Spreads, maximise
@@ -92,6 +93,29 @@ def test_expected_information_equals_the_variance_of_the_score(kind: Any) -> Non
     assert here.information == pytest.approx(P @ here.score**2)
     assert here.click_information == pytest.approx(P @ here.click_score**2)
     assert here.click_cross == pytest.approx(P @ (here.score * here.click_score))
+
+
+@pytest.mark.parametrize("size", [1.0, 0.5])
+def test_scores_of_answers_summed_over_annotators_equal_those_of_all_rows(size: float) -> None:
+    answers = crowd(np.random.default_rng(12))
+    answers = replace(answers, outcome=size * answers.outcome, weight=1.0 + np.arange(600.0) % 3)
+    together = summed_over_annotators(answers, 8)
+    assert len(together) <= 2 * 8 * 7
+    assert together.weight.sum() == answers.weight.sum()
+    held = np.zeros((20, 3))
+    by_row = maximise(problem_of(answers, np.zeros(20, dtype=np.int64)), np.zeros(8), held, Spreads(1.0, held))
+    summed = maximise(problem_of(together, np.zeros(1, dtype=np.int64)), np.zeros(8), held[:1], Spreads(1.0, held[:1]))
+    assert summed.theta == pytest.approx(by_row.theta, abs=1e-12)
+    assert (summed.n_iter, summed.converged) == (by_row.n_iter, by_row.converged)
+    assert summed.spreads.score == pytest.approx(by_row.spreads.score)
+
+
+def test_answers_beyond_doubt_have_finite_derivatives() -> None:
+    problem = problem_of(table_of([(0, 0, 1, y, 1) for y in (1, -1)]), np.zeros(1, dtype=np.int64), n_items=2)
+    here = problem.at(np.array([600.0, -600.0]), np.zeros((1, 3)))
+    assert here.log_likelihood == pytest.approx([0.0, -1200.0])
+    assert here.score == pytest.approx([0.0, -1.0])
+    assert here.information == pytest.approx([0.0, 0.0])
 
 
 def test_fit_with_leans_equals_ridge_regression_by_scikit_learn() -> None:

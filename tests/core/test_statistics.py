@@ -117,8 +117,9 @@ def test_statistics_after_any_history_equal_a_rebuild(steps: Any) -> None:
     assert len(np.unique(statistics.answers().coin)) == own + len({row[3] for row in rows} - {None})
 
 
-def test_sums_of_a_table_equal_the_dense_products() -> None:
-    answers = crowd(np.random.default_rng(0), graded=True)
+@pytest.mark.parametrize("n_answers", [600, 30], ids=["many answers", "fewer than cells"])
+def test_sums_of_a_table_equal_the_dense_products(n_answers: int) -> None:
+    answers = crowd(np.random.default_rng(0), graded=True, n_answers=n_answers)
     sums = sums_of(answers)
     D, _ = dense_design(answers, 8, 20)
     A = np.zeros((len(answers), 20))

@@ -1,0 +1,38 @@
+"""Pieces of many rows, on several threads: every row once, errors told, the same results."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from fdr_core import pieces
+
+
+@pytest.mark.parametrize("n", [0, 1, pieces.ROWS, pieces.ROWS + 1, 40 * pieces.ROWS + 7])
+def test_rows_are_each_worked_on_once(n: int) -> None:
+    times = np.zeros(n, dtype=np.int64)
+
+    def work(rows: slice) -> None:
+        times[rows] += 1
+
+    pieces.by_rows(work, n)
+    assert (times == 1).all()
+
+
+def test_few_pieces_stay_on_the_thread_that_asked_and_many_do_not() -> None:
+    seen: set[int] = set()
+    pieces.for_each(lambda _: seen.add(threading.get_ident()), range(15))
+    assert seen == {threading.get_ident()}
+    seen.clear()
+    pieces.for_each(lambda _: seen.add(threading.get_ident()), range(16))
+    assert threading.get_ident() not in seen
+
+
+@pytest.mark.parametrize("n", [3, 30])
+def test_an_error_of_a_piece_is_raised(n: int) -> None:
+    def work(piece: int) -> None:
+        if piece == 2:
+            raise ValueError("piece 2")
+
+    with pytest.raises(ValueError, match="piece 2"):
+        pieces.for_each(work, range(n))
