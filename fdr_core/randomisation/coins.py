@@ -14,8 +14,9 @@ from fdr_core.knockoffs.signs import mix
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
 from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
 from fdr_core.randomisation.convolution import SignSums
-from fdr_core.randomisation.plan import leaning_shares, planned_thresholds, weights_at
+from fdr_core.randomisation.plan import ROOM, leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import Tested, sign_tests
+from fdr_core.randomisation.tastes import fit_tastes, who_has_many
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.types import Floats, Ints, Words
 
@@ -78,7 +79,8 @@ def test_units(
     evidence = weigh_units(crowd, units, consensus, support, uncertainty)
     value = unit_values(crowd, units, evidence.pull)
     tests = sign_tests(unit_sums(crowd, units, value))
-    planned = planned_thresholds(tests.null, tests.found, tests.smallest, evidence.log_ratio)
+    room = 1.0 if share_coins else ROOM
+    planned = planned_thresholds(tests.null, tests.found, tests.smallest, evidence.log_ratio, room=room)
     are_independent = not share_coins or common_coins(crowd, units, value) <= LITTLE_IN_COMMON
     leaning = leaning_shares(tests.p_value, tests.above_half) if are_independent else SUPPOSED_LEANING
     return Tested(
@@ -129,22 +131,38 @@ def shared_coins(crowd: Crowd) -> Tested:
 def cross_fitted(crowd: Crowd, units: UnitRows) -> tuple[Consensus, Floats, Floats, bool]:
     """Support of the chosen items, and its variance, from the parts of the coins that an answer is not in.
 
+    Whoever has answers enough is asked for its own taste, the others for the consensus.
+
     Also the consensus of the last fit, whose slopes and grades stand for all, and whether every fit settled.
     """
     answers = crowd.answers
     part = parts_of_coins(crowd)
     rows_part = part[units.rows]
     support, uncertainty = np.zeros(len(units.rows)), np.ones(len(units.rows))
+    if nothing_in_common(part, answers, crowd.n_items):
+        consensus = crowd.consensus()
+        return consensus, support, np.full_like(uncertainty, consensus.unknown_gap_variance), consensus.converged
     near, converged = crowd.consensus(), True
+    with_taste = who_has_many(answers, crowd.judged, crowd.n_items, crowd.n_annotators)
     for k in np.unique(part):
-        consensus = crowd.consensus(replace(answers, weight=answers.weight * (part != k)), near=near)
-        converged &= consensus.converged
+        others = replace(answers, weight=answers.weight * (part != k))
+        consensus = crowd.consensus(others, near=near)
+        tastes = fit_tastes(others, consensus, with_taste, crowd.n_items, crowd.n_annotators)
+        converged &= consensus.converged and tastes.converged
         mine = np.flatnonzero(rows_part == k)
-        left, right = answers.left[units.rows[mine]], answers.right[units.rows[mine]]
-        sign = np.where(answers.outcome[units.rows[mine]] < 0, -1.0, 1.0)
-        support[mine] = sign * consensus.gap(left, right)
-        uncertainty[mine] = consensus.gap_variance(left, right)
+        asked = answers.take(units.rows[mine])
+        gap, uncertainty[mine] = tastes.gaps(consensus, asked.annotator, asked.left, asked.right)
+        support[mine] = np.where(asked.outcome < 0, -1.0, 1.0) * gap
     return consensus, support, uncertainty, converged
+
+
+def nothing_in_common(part: Ints, answers: Answers, n_items: int) -> bool:
+    """Whether no item is met in two parts of the coins: then other parts say nothing about any of them."""
+    first, last = np.full(n_items, np.iinfo(np.int64).max), np.full(n_items, -1)
+    for item in (answers.left, answers.right):
+        np.minimum.at(first, item, part)
+        np.maximum.at(last, item, part)
+    return bool((last <= first).all())
 
 
 def parts_of_coins(crowd: Crowd) -> Ints:

@@ -5,7 +5,7 @@ Under a lean of the kind that the choices suggest, sign u agrees with the side l
 the null. Leans may be weaker or stronger than suggested, so the ratio is averaged over scales of g. Flagging whoever
 reaches the same posterior odds finds most for a given number of false flags; the odds are chosen so that the expected
 share of false flags is the planned rate, and an annotator's weight is its null probability of reaching them. That
-probability is one which its answers can reach, however few they are.
+probability is one which its answers can reach, however few they are, with room up to the next one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ LOG_RATIOS = np.arange(-3.0, 14.0, 0.125)
 #: Leans as strong as suggested, weaker and stronger, and how probable each is.
 SCALES, SCALE_SHARES = np.array([0.6, 1.0, 3.0]), np.array([0.25, 0.55, 0.2])
 #: The rate that thresholds are planned for; any other is served by the same weights. A little above the usual .1: the
-#: floor below takes its part, and a threshold just below what few answers can reach would be lost.
+#: floor below takes its part.
 PLANNED_RATE = 0.12
+#: Where nobody shares a coin, a threshold gets room by up to this factor, as far as no further p-value is reached. The
+#: list scales all thresholds alike; whose few answers reach few p-values would be lost by the first step down.
+ROOM = 1.8
 #: What choices say about a lean counts up to this log ratio, and up to less in small teams: people disagree for other
 #: reasons too, and a small team shows little of how much.
 MOST_FROM_CHOICES, _TEAM = 4.0, 60.0
 #: Nobody's weight is below about this share of the mean, so that nobody is out of reach; but for those whose answers
 #: are too few to reach that in any case.
-FLOOR = 0.1
+FLOOR = 0.03
 #: Shares of leaning annotators that are planned for; what is believed of them counts like so many annotators.
 LEANING = np.array([0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5])
 _PRIOR_ANNOTATORS, _PRIOR_LEANING = 50.0, 0.15
@@ -80,7 +83,9 @@ def _first_reaching(log_ratio: Floats) -> Ints:
     return np.asarray(found - width * np.arange(n)[:, None])
 
 
-def planned_thresholds(null: Table, found: Table, smallest: Floats, log_ratio: Floats, *, trust: float = 1.0) -> Floats:
+def planned_thresholds(
+    null: Table, found: Table, smallest: Floats, log_ratio: Floats, *, trust: float = 1.0, room: float = 1.0
+) -> Floats:
     """Null probabilities of the posterior odds that meet the planned rate, for every share of leaning in `LEANING`.
 
     A floor is added for everybody whose answers can reach it.
@@ -91,6 +96,7 @@ def planned_thresholds(null: Table, found: Table, smallest: Floats, log_ratio: F
     smallest : (m,) smallest possible p-value.
     log_ratio : (m,) what the choices say about a lean.
     trust : in that, from 0 to 1.
+    room : largest factor by which a threshold is raised towards the next p-value that can be reached.
 
     Returns
     -------
@@ -98,10 +104,17 @@ def planned_thresholds(null: Table, found: Table, smallest: Floats, log_ratio: F
     """
     most = trust * MOST_FROM_CHOICES * len(log_ratio) / (len(log_ratio) + _TEAM)
     said = np.clip(log_ratio, -most, most)
-    null, found = _reachable(null, found)
-    planned = np.stack([_plan(null, found, said + np.log(share / (1 - share))) for share in LEANING])
+    reachable = _reachable(null, found)
+    planned = np.stack([_plan(*reachable, said + np.log(share / (1 - share))) for share in LEANING])
     floor = np.where(smallest <= FLOOR * QUARTER, FLOOR * planned[0].mean(), 0.0)
-    return np.maximum.accumulate(planned, axis=0) + floor
+    return np.maximum.accumulate([_with_room(threshold, null, room) for threshold in planned + floor], axis=0)
+
+
+def _with_room(threshold: Floats, null: Table, room: float) -> Floats:
+    """Thresholds as far up as the next reachable p-value, by a factor of `room` at most."""
+    n_above = (null > threshold[:, None] * (1 + 1e-6)).sum(axis=1)
+    following = np.where(n_above > 0, null[np.arange(len(null)), np.maximum(n_above - 1, 0)], threshold)
+    return np.asarray(np.minimum(room * threshold, following))
 
 
 def _reachable(null: Table, found: Table) -> tuple[Table, Table]:

@@ -16,10 +16,10 @@ from fdr_core.audit.coins import effective_coins
 from fdr_core.codes import smallest_by
 from fdr_core.engines import sum_comparisons
 from fdr_core.inputs.label_keys import label_keys
-from fdr_core.randomisation.coins import PARTS, Crowd, common_coins, cross_fitted, parts_of_coins
+from fdr_core.randomisation.coins import PARTS, Crowd, common_coins, cross_fitted, nothing_in_common, parts_of_coins
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.scenarios import calibration_tasks, six_judges
-from fdr_core.simulate import Simulated, large_crowd
+from fdr_core.simulate import Simulated, large_crowd, unique_pairs
 
 
 def pairs_asked_twice(seed: int, *, ids: bool) -> pd.DataFrame:
@@ -143,6 +143,27 @@ def test_what_others_chose_under_a_coin_does_not_weigh_the_answers_under_it(make
     before, after = (cross_fitted(each, units)[1][mine] for each in (crowd, replace(crowd, answers=turned)))
     assert mine.sum() >= 5
     assert after == pytest.approx(before, abs=2e-4)
+
+
+def test_items_of_one_coin_each_are_weighed_alike_without_a_fit_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = AnswerTable.of(unique_pairs(rng=np.random.default_rng(4)).comparisons)
+    sizes = (len(table.items), len(table.annotators))
+    crowd = Crowd(table.answers, *sizes, np.arange(sizes[1]), 5.0, table.part_keys(table.answers.coin))
+    units = UnitRows.of(table.answers, crowd.judged, crowd.n_annotators)
+    at_once = cross_fitted(crowd, units)
+    monkeypatch.setattr("fdr_core.randomisation.coins.nothing_in_common", lambda *_: False)
+    one_by_one = cross_fitted(crowd, units)
+    assert at_once[1] == pytest.approx(one_by_one[1], abs=1e-9)
+    assert at_once[2] == pytest.approx(one_by_one[2])
+    assert at_once[3]
+
+
+def test_items_met_in_two_parts_have_something_in_common() -> None:
+    crowd = crowd_of([0, 0, 1, 1], [0, 1, 0, 1])
+    left = replace(crowd.answers, left=np.array([0, 1, 0, 1]), right=np.array([2, 3, 2, 3]))
+    assert nothing_in_common(np.array([5, 6, 5, 6]), left, 4)
+    assert not nothing_in_common(np.array([5, 6, 6, 6]), left, 4)
+    assert not nothing_in_common(np.array([5, 6, 5, 6]), replace(left, right=np.array([2, 0, 2, 3])), 4)
 
 
 def test_coin_joined_from_several_tasks_stays_in_its_part_when_tasks_come() -> None:

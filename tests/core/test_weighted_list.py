@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fdr_core.randomisation.convolution import SignSums
-from fdr_core.randomisation.plan import FLOOR, LEANING, leaning_shares, planned_thresholds, weights_at
+from fdr_core.randomisation.plan import FLOOR, LEANING, ROOM, leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import sign_tests
 from fdr_core.selection import weighted_list
 
@@ -149,3 +149,27 @@ def test_nobody_is_out_of_reach_but_those_with_too_few_answers_for_it(monkeypatc
     assert planned[0] == pytest.approx(FLOOR * without.mean())
     assert planned[0] > 0
     assert planned[1] == 0.0
+
+
+def test_thresholds_have_room_up_to_the_next_p_value_and_by_no_more_than_a_factor() -> None:
+    """Ten equal answers reach 2^-9, 11 * 2^-9, ...: the list may scale all thresholds down by 1.8 and lose nobody."""
+    owner = np.repeat(np.arange(40), 10)
+    tests = sign_tests(SignSums.of(owner, np.ones(len(owner)), 40))
+    with_room = planned_thresholds(tests.null, tests.found, tests.smallest, np.zeros(40), room=ROOM)
+    without = planned_thresholds(tests.null, tests.found, tests.smallest, np.zeros(40))
+    factor = with_room / without
+    assert without[0] == pytest.approx(2.0**-9 * (1 + FLOOR), rel=1e-5)
+    assert factor == pytest.approx(ROOM)
+    reached = (tests.null[None] <= with_room[:, :, None]).sum(axis=2)
+    assert (reached == (tests.null[None] <= without[:, :, None] * (1 + 1e-6)).sum(axis=2)).all()
+
+
+def test_room_ends_at_a_near_p_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many unequal answers reach p-values close to each other: thresholds with room are reachable ones too."""
+    monkeypatch.setattr("fdr_core.randomisation.plan.FLOOR", 0.0)
+    rng = np.random.default_rng(5)
+    owner = np.repeat(np.arange(5), 60)
+    tests = sign_tests(SignSums.of(owner, rng.gamma(2.0, size=len(owner)), 5))
+    planned = planned_thresholds(tests.null, tests.found, tests.smallest, np.zeros(5), room=ROOM)
+    distance = np.abs(np.log(planned[:, :, None] / tests.null[None])).min(axis=2)
+    assert distance == pytest.approx(0.0, abs=1e-5)
