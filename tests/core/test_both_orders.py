@@ -126,12 +126,19 @@ def judges_in_both_orders(
 
 @pytest.mark.slow
 def test_detection_on_both_orders_finds_at_least_what_a_sign_test_finds() -> None:
-    """True finds of eight data sets, Benjamini-Hochberg at .1 on the sign tests beside the detection at q = .1."""
+    """True finds of 100 data sets, Benjamini-Hochberg at .1 on the sign tests beside the detection at q = .1.
+
+    On a few data sets a single find by either would decide; weighed answers find 4 of 300 more than counted ones.
+    """
     by_sign_test = by_detection = 0
-    for seed in range(8):
+    false_share = []
+    for seed in range(100, 200):
         data, leaning = judges_in_both_orders(np.random.default_rng(seed))
         found = both_orders(data)
         kept = adjusted(np.array([one.p_value for one in found])) <= 0.1
         by_sign_test += sum(one.judge in leaning for one, is_kept in zip(found, kept, strict=True) if is_kept)
-        by_detection += len(leaning & set(detect(data, q=0.1).flagged))
+        flagged = set(detect(data, q=0.1, draws=0).flagged)
+        by_detection += len(leaning & flagged)
+        false_share.append(len(flagged - leaning) / max(1, len(flagged)))
     assert by_detection >= by_sign_test > 0
+    assert np.mean(false_share) <= 0.1 + 3 * np.std(false_share) / 10
