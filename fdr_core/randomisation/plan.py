@@ -105,7 +105,7 @@ def planned_thresholds(
     most = trust * MOST_FROM_CHOICES * len(log_ratio) / (len(log_ratio) + _TEAM)
     said = np.clip(log_ratio, -most, most)
     reachable = _reachable(null, found)
-    planned = np.stack([_plan(*reachable, said + np.log(share / (1 - share))) for share in LEANING])
+    planned = _plan(*reachable, said + np.log(LEANING / (1 - LEANING))[:, None])
     floor = np.where(smallest <= FLOOR * QUARTER, FLOOR * planned[0].mean(), 0.0)
     return np.maximum.accumulate([_with_room(threshold, null, room) for threshold in planned + floor], axis=0)
 
@@ -154,17 +154,28 @@ def weights_at(planned: Floats, share: Floats | float) -> Floats:
 
 
 def _plan(null: Table, found: Table, prior: Floats) -> Floats:
-    """Null probabilities at the posterior odds where the expected share of false flags is the planned rate."""
+    """Null probabilities at the posterior odds where the expected share of false flags is the planned rate.
+
+    ``prior`` : (shares, m) log odds of leaning; every share of leaning has odds of its own.
+    """
     leans = 1 / (1 + np.exp(-prior))
-    low, high = float(prior.min() + LOG_RATIOS[0]), float(prior.max() + LOG_RATIOS[-1])
+    low, high = prior.min(axis=1) + LOG_RATIOS[0], prior.max(axis=1) + LOG_RATIOS[-1]
     for _ in range(20):
         middle = (low + high) / 2
-        false, true = (1 - leans) @ _at(null, prior, middle), leans @ _at(found, prior, middle)
-        low, high = (low, middle) if false <= PLANNED_RATE * (false + true) else (middle, high)
-    return _at(null, prior, high)
+        at = _levels(prior, middle)
+        false, true = ((1 - leans) * _at(null, at)).sum(axis=1), (leans * _at(found, at)).sum(axis=1)
+        holds = false <= PLANNED_RATE * (false + true)
+        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+    return _at(null, _levels(prior, high))
 
 
-def _at(table: Table, prior: Floats, odds: float) -> Floats:
-    step: Ints = np.ceil((odds - prior - LOG_RATIOS[0]) / (LOG_RATIOS[1] - LOG_RATIOS[0]) - 1e-9).astype(np.int64)
-    inside = np.clip(step, 0, len(LOG_RATIOS) - 1)
-    return np.where(step < len(LOG_RATIOS), table[np.arange(len(prior)), inside], 0.0).astype(np.float64)
+def _levels(prior: Floats, odds: Floats) -> Ints:
+    """The first of `LOG_RATIOS` at which each annotator's posterior odds are reached; their number where none is."""
+    step = np.ceil((odds[:, None] - prior - LOG_RATIOS[0]) / (LOG_RATIOS[1] - LOG_RATIOS[0]) - 1e-9)
+    return np.clip(step, 0, len(LOG_RATIOS)).astype(np.int64)
+
+
+def _at(table: Table, level: Ints) -> Floats:
+    inside = np.minimum(level, len(LOG_RATIOS) - 1)
+    reached = table[np.arange(len(table)), inside]
+    return np.where(level < len(LOG_RATIOS), reached, 0.0).astype(np.float64)
