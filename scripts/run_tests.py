@@ -1,6 +1,7 @@
 """Run the checks and the test suite part by part and close with a summary: `python scripts/run_tests.py [PART ...]`.
 
-Static checks run beside the tests: they need one core for a while, and the tests rarely keep every core busy.
+Static checks run beside the first tests, and the tests with Label Studio beside those with other servers: each keeps
+about one core busy. What runs beside others is printed when it has ended.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,28 +23,31 @@ SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
 
 @dataclass(frozen=True)
 class Part:
-    """A name, and the modules that are run for it one after the other, with their arguments."""
+    """A name, and the modules that are run for it one after the other, with their arguments.
+
+    ``beside`` : name of the part that it starts together with, to run beside it and those that follow.
+    """
 
     name: str
     commands: tuple[tuple[str, ...], ...]
-    is_beside: bool = False
+    beside: str | None = None
 
 
-def tests(name: str, markers: str, *options: str) -> Part:
+def pytest_part(name: str, markers: str, *options: str, beside: str | None = None) -> Part:
     """A part that is one run of pytest."""
-    return Part(name, (("pytest", "-q", "-m", markers, *options),))
+    return Part(name, (("pytest", "-q", "-m", markers, *options),), beside)
 
 
 # A test with several markers runs once, in the part that is named last. Parts that start servers run one test at
 # a time, so that each server is started once.
 PARTS = (
-    Part("static", (("ruff", "format", "--check"), ("ruff", "check"), ("mypy",)), is_beside=True),
-    tests("unit", f"not slow and not ({SERVERS})", *SIDE_BY_SIDE),
-    tests("statistical", f"slow and not ({SERVERS})", *SIDE_BY_SIDE, "--durations=15"),
-    tests("postgres", "postgres and not browser and not labelstudio", "--durations=5"),
-    tests("spark", "spark and not postgres and not browser and not labelstudio", "--durations=5"),
-    tests("browser", "browser and not labelstudio", "--durations=5"),
-    tests("labelstudio", "labelstudio", "--durations=10"),
+    Part("static", (("ruff", "format", "--check"), ("ruff", "check"), ("mypy",)), beside="unit"),
+    pytest_part("unit", f"not slow and not ({SERVERS})", *SIDE_BY_SIDE),
+    pytest_part("statistical", f"slow and not ({SERVERS})", *SIDE_BY_SIDE, "--durations=15"),
+    pytest_part("postgres", "postgres and not browser and not labelstudio", "--durations=5"),
+    pytest_part("spark", "spark and not postgres and not browser and not labelstudio", "--durations=5"),
+    pytest_part("browser", "browser and not labelstudio", "--durations=5"),
+    pytest_part("labelstudio", "labelstudio", "--durations=10", beside="postgres"),
 )
 
 
@@ -58,17 +62,24 @@ class Outcome:
 
 
 def run(part: Part) -> Outcome:
-    """Run one part up to its first failure, passing its output through as it comes."""
+    """Run one part up to its first failure, passing its output through as it comes, or at once where it is beside."""
+    held: list[str] = []
+    tell = held.append if part.beside else _print_now
     started, code, closing = time.monotonic(), 0, ""
     for command in part.commands:
-        print(f"\n### {part.name}: {' '.join(command)}", flush=True)
-        code, closing = _run_module(command)
+        tell(f"\n### {part.name}: {' '.join(command)}\n")
+        code, closing = _run_module(command, tell)
         if code:
             break
+    _print_now("".join(held))
     return Outcome(part, code, closing, time.monotonic() - started)
 
 
-def _run_module(command: tuple[str, ...]) -> tuple[int, str]:
+def _print_now(said: str) -> None:
+    print(said, end="", flush=True)
+
+
+def _run_module(command: tuple[str, ...], tell: Callable[[str], None]) -> tuple[int, str]:
     line = [sys.executable, "-u", "-m", *command]
     # Compiled tests are kept: without them every worker and every started program compiles all it imports.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -78,17 +89,23 @@ def _run_module(command: tuple[str, ...]) -> tuple[int, str]:
     ) as process:
         assert process.stdout is not None
         for said in process.stdout:
-            print(said, end="", flush=True)
+            tell(said)
             closing = said.strip() or closing
     return process.returncode, closing
 
 
 def run_all(parts: Sequence[Part]) -> list[Outcome]:
-    """Run the parts in their order, those that may stand beside others meanwhile."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        beside = {part: pool.submit(run, part) for part in parts if part.is_beside}
-        found = {part: run(part) for part in parts if not part.is_beside}
-        found |= {part: outcome.result() for part, outcome in beside.items()}
+    """Run the parts in their order, those that stand beside others meanwhile; at once where the others are not run."""
+    in_turn = [part for part in parts if part.beside is None]
+    companions = {part: [one for one in parts if one.beside == part.name] for part in in_turn}
+    alone = [part for part in parts if part.beside and part.beside not in {one.name for one in in_turn}]
+    found: dict[Part, Outcome] = {}
+    with ThreadPoolExecutor() as pool:
+        beside = {part: pool.submit(run, part) for part in alone}
+        for part in in_turn:
+            beside |= {one: pool.submit(run, one) for one in companions[part]}
+            found[part] = run(part)
+    found |= {part: outcome.result() for part, outcome in beside.items()}
     return [found[part] for part in parts]
 
 
