@@ -1,7 +1,7 @@
 """Run the checks and the test suite part by part and close with a summary: `python scripts/run_tests.py [PART ...]`.
 
-Static checks run beside the first tests, and the tests with Label Studio beside those with other servers: each keeps
-about one core busy. What runs beside others is printed when it has ended.
+Static checks run beside the first tests, and the tests with Label Studio, which mostly wait for it, beside the
+statistical ones. What runs beside others is printed when it has ended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PARTS = (
     pytest_part("postgres", "postgres and not browser and not labelstudio", "--durations=5"),
     pytest_part("spark", "spark and not postgres and not browser and not labelstudio", "--durations=5"),
     pytest_part("browser", "browser and not labelstudio", "--durations=5"),
-    pytest_part("labelstudio", "labelstudio", "--durations=10", beside="postgres"),
+    pytest_part("labelstudio", "labelstudio", "--durations=10", beside="statistical"),
 )
 
 

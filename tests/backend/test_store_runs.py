@@ -249,17 +249,11 @@ def test_annotators_sorted_by_an_unknown_column_are_refused(store: Store, projec
 
 
 @pytest.mark.slow
-def test_annotators_page_of_ten_thousand_comes_in_milliseconds(store: Store, project: Project) -> None:
+def test_annotators_page_of_ten_thousand_is_sorted_and_short(store: Store, project: Project) -> None:
+    """How long it takes is measured by `benchmarks.pages`."""
     run_id = finish(store, project, annotators=[annotator_row(f"{n:05d}", bias=n / 1e4) for n in range(10_000)])
-    store.findings.page(run_id, sort="bias", limit=50)
-    spent = []
-    for _ in range(5):
-        started = time.perf_counter()
-        page = store.findings.page(run_id, sort="bias", descending=True, limit=50)
-        spent.append(time.perf_counter() - started)
-    assert page.rows[0]["annotator"] == "09999"
-    # The promise is 50 ms; the best of five leaves room for a busy machine.
-    assert min(spent) < 0.05
+    page = store.findings.page(run_id, sort="bias", descending=True, limit=50)
+    assert [row["annotator"] for row in page.rows] == [f"{n:05d}" for n in range(9_999, 9_949, -1)]
 
 
 def test_lease_is_exclusive_renewable_and_its_token_grows(store: Store) -> None:
