@@ -73,9 +73,9 @@ def annotator_table(
             "bias_high": bias.high,
             "p_value": judgement.p_value,
             "q_value": both.q_value,
-            "exact_list": both.exact,
+            "exact_list": _opinion(both.exact, both.q_value),
             "lbi_share": both.share,
-            "lbi_list": both.lbi,
+            "lbi_list": _opinion(both.lbi, both.share),
             "entry": judgement.entry,
             "match_ratio": evidence.match_ratio(answers, theta, m),
             "finding": findings(facts, min_bias=options.min_bias, can_judge=judgement.can_judge),
@@ -87,6 +87,14 @@ def annotator_table(
     )
     ordered: pd.DataFrame = frame.iloc[_worst_first(frame, options)].reset_index(drop=True)
     return ordered
+
+
+def _opinion(listed: Mask, figure: Floats) -> Any:
+    """Who is on a method's list; None for everybody where it judged nobody, which leaves no list to be absent from.
+
+    ``figure`` is the method's own, NaN for those it did not judge.
+    """
+    return listed if not np.isnan(figure).all() else np.full(len(listed), None, dtype=object)
 
 
 def _worst_first(frame: pd.DataFrame, options: Options) -> Any:

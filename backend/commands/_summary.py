@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from backend.report.words import finding_kind, lean_interval, lean_words, p_value, percent, plural, strength
+from backend.report.opinions import holds_zero_words, strength
+from backend.report.words import finding_kind, lean_interval, lean_words, p_value, percent, plural
 from backend.terminal import printable
 
 MOST_ROWS = 15
@@ -33,17 +34,22 @@ def print_summary(report: Mapping[str, Any], console: Console) -> None:
     for sentence in (*report["audit"]["reasons"], *report["audit"]["remedies"]):
         console.print(Text(f"- {sentence}"))
     shown = annotators[: max(MOST_ROWS, n_flagged)]
-    console.print(_table(shown, console.width))
+    decided_by = report["method"]["decided_by"]
+    console.print(_table(shown, console.width, decided_by))
     if len(annotators) > len(shown):
         console.print(Text(f"and {len(annotators) - len(shown):,} more in the report"))
     for row in (row for row in annotators if row["difference"]):
         console.print(Text(f"{printable(str(row['annotator']))}: {row['difference']}"))
+    told = {str(row["annotator"]): holds_zero_words(row, decided_by) for row in annotators}
+    if any(told.values()):
+        names = ", ".join(printable(name) for name, words in told.items() if words)
+        console.print(Text(f"{names}: {next(filter(None, told.values()))}"))
     console.print(Text(report["guarantee"]["sentence"]))
 
 
-def _table(rows: list[dict[str, Any]], width: int) -> Table:
+def _table(rows: list[dict[str, Any]], width: int, decided_by: Any) -> Table:
     """Lay out the annotators, strongest evidence first, with the columns that fit beside the whole names."""
-    cells = [_cells(row) for row in rows]
+    cells = [_cells(row, decided_by) for row in rows]
     kept = _fitting(cells, width)
     table = Table(*kept, box=None, pad_edge=False, padding=(0, 1))
     for column, name in zip(table.columns, kept, strict=True):
@@ -56,13 +62,13 @@ def _table(rows: list[dict[str, Any]], width: int) -> Table:
     return table
 
 
-def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+def _cells(row: Mapping[str, Any], decided_by: Any) -> dict[str, str]:
     """What each column says of an annotator."""
     return {
         "annotator": printable(str(row["annotator"])),
         "finding": row["finding"],
         "lean": lean_words(row["bias"]),
-        "evidence": strength(row["q_value"]),
+        "evidence": strength(row, decided_by),
         "answers": str(row["comparisons"]),
         "95 %": lean_interval(row),
         "left/right/tie": f"{row['left']}/{row['right']}/{row['ties']}",

@@ -9,7 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from backend.report.words import FILTERS, count, plural, strength
+from backend.report import opinions
+from backend.report.words import FILTERS, count, plural
 from backend.runs.review_priority import beyond_noise
 from fdr_core.findings import TOO_FEW
 
@@ -29,7 +30,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters.update(FILTERS)
+    environment.filters.update({**FILTERS, **opinions.FILTERS})
     return environment
 
 
@@ -60,6 +61,8 @@ def report_html(report: Mapping[str, Any]) -> bytes:
             style=style_sheet(),
             policy=content_security_policy(),
             headline=headline(report),
+            lists=opinions.lists_words(report["method"], report["audit"]),
+            made=opinions.made_words(report),
             flagged=flagged,
             people=[(row, _heaviest(report, row)) for row in flagged[:MOST_PEOPLE]],
             todo=things_to_do(report),
@@ -99,7 +102,7 @@ def _wrong(expected: float) -> str:
 def things_to_do(report: Mapping[str, Any]) -> list[str]:
     """What a lead can do next, the most useful first."""
     flagged = [row for row in report["annotators"] if row["flagged"]]
-    strong = sum(strength(row["q_value"]) == "strong" for row in flagged)
+    strong = sum(opinions.strength(row, report["method"]["decided_by"]) == "strong" for row in flagged)
     told = list(report["audit"]["remedies"])
     if flagged:
         begin = (

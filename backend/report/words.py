@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeGuard
 
 from backend.domain import Trigger
 from fdr_core.audit import FEW_COINS
@@ -46,8 +46,6 @@ KINDS: Mapping[str, str] = {
     ASK_SIDES: "wait",
     **OLDER_FINDINGS,
 }
-#: Evidence by the largest adjusted p-value it may have.
-STRENGTHS: tuple[tuple[float, str], ...] = ((0.01, "strong"), (0.1, "moderate"), (math.inf, "weak"))
 OLDER_METHOD = "older method"
 METHODS: Mapping[str, str] = {"exact": "exact test of each annotator", "lbi": "knockoff LBI"}
 CONSTRUCTIONS: Mapping[str, str] = {
@@ -134,7 +132,7 @@ def trigger_words(trigger: Any) -> str:
 
 def number(value: Any, digits: int = 2) -> str:
     """A number with fixed digits and a real minus sign."""
-    if not _is_number(value):
+    if not is_number(value):
         return NOTHING
     text = f"{value:,.{digits}f}"
     return text.replace("-", MINUS) if float(text.replace(",", "")) != 0 else text.replace("-", "")
@@ -143,29 +141,29 @@ def number(value: Any, digits: int = 2) -> str:
 def signed(value: Any, digits: int = 2) -> str:
     """A number with its sign, except for zero."""
     text = number(value, digits)
-    return f"+{text}" if _is_number(value) and value > 0 and text.strip("0.,") else text
+    return f"+{text}" if is_number(value) and value > 0 and text.strip("0.,") else text
 
 
 def count(value: Any) -> str:
     """A whole number with thousands set apart."""
-    return f"{round(value):,}".replace("-", MINUS) if _is_number(value) else NOTHING
+    return f"{round(value):,}".replace("-", MINUS) if is_number(value) else NOTHING
 
 
 def percent(value: Any, digits: int = 0) -> str:
     """A share as percentage."""
-    return f"{number(100 * value, digits)} %" if _is_number(value) else NOTHING
+    return f"{number(100 * value, digits)} %" if is_number(value) else NOTHING
 
 
 def p_value(value: Any) -> str:
     """A p-value with as many digits as mean something."""
-    if not _is_number(value):
+    if not is_number(value):
         return NOTHING
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}" if value < 0.1 else f"{value:.2f}"
 
 
 def e_value(value: Any) -> str:
     """An e-value, large ones as a power of ten."""
-    if not _is_number(value):
+    if not is_number(value):
         return NOTHING
     if value < 1000:
         return f"{value:.2f}" if value < 10 else f"{value:.0f}"
@@ -193,7 +191,7 @@ def machine_time(seconds: Any) -> str:
 
 def duration(seconds: Any) -> str:
     """A span of time in the largest unit that fits."""
-    if not _is_number(seconds):
+    if not is_number(seconds):
         return NOTHING
     span = abs(seconds)
     if span < 10:
@@ -206,14 +204,14 @@ def duration(seconds: Any) -> str:
 
 def ago(seconds: Any, now: float) -> str:
     """How long ago a moment was."""
-    if not _is_number(seconds):
+    if not is_number(seconds):
         return "never"
     return "just now" if now - seconds < 10 else f"{duration(now - seconds)} ago"
 
 
 def side(value: Any) -> str:
     """Which side a lean points to."""
-    return NOTHING if not _is_number(value) else "left" if value > 0 else "right" if value < 0 else "neither side"
+    return NOTHING if not is_number(value) else "left" if value > 0 else "right" if value < 0 else "neither side"
 
 
 def shorten(text: Any, most: int = 80) -> str:
@@ -253,12 +251,12 @@ def lean_x(value: float | None, width: float = 120.0) -> float:
 
 def lean_words(value: Any, digits: int = 2) -> str:
     """A lean with its side as a word instead of a sign."""
-    size = number(abs(value), digits) if _is_number(value) else NOTHING
+    size = number(abs(value), digits) if is_number(value) else NOTHING
     return f"{side(value)} {size}" if size.strip("0.,–") else size
 
 
 def _number_or_none(value: Any) -> float | None:
-    return float(value) if _is_number(value) else None
+    return float(value) if is_number(value) else None
 
 
 def lean_interval(row: Mapping[str, Any]) -> str:
@@ -271,13 +269,6 @@ def lean_interval(row: Mapping[str, Any]) -> str:
         return f"{number(near)} to {number(far)}"
     ends = (low, high) if bias >= 0 else (high, low)
     return " to ".join(lean_words(end) for end in ends)
-
-
-def strength(adjusted: Any) -> str:
-    """How strong the evidence for a lean is, from the adjusted p-value: strong, moderate or weak."""
-    if not _is_number(adjusted):
-        return NOTHING
-    return next(word for limit, word in STRENGTHS if adjusted <= limit)
 
 
 def few_coins(audit: Mapping[str, Any] | None) -> int | None:
@@ -335,19 +326,18 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "shorten": shorten,
     "side": side,
     "signed": signed,
-    "strength": strength,
     "trigger_words": trigger_words,
     "when": when,
 }
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _moment(seconds: Any) -> datetime | None:
     """A moment in UTC; None for what no calendar holds."""
-    if not _is_number(seconds) or not -6e10 < seconds < 2.5e11:
+    if not is_number(seconds) or not -6e10 < seconds < 2.5e11:
         return None
     return datetime.fromtimestamp(seconds, UTC)

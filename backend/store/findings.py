@@ -47,6 +47,7 @@ class FindingStore(Aggregate):
         flagged: bool | None = None,
         persistent: bool | None = None,
         finding: str | None = None,
+        differ: bool = False,
         search: str | None = None,
         among: Collection[str] | None = None,
         limit: int = 50,
@@ -62,6 +63,8 @@ class FindingStore(Aggregate):
         for name, wanted in (("flagged", flagged), ("persistent", persistent), ("finding", finding)):
             if wanted is not None:
                 query = query.where(run_annotators.c[name] == wanted)
+        if differ:
+            query = query.where(run_annotators.c.difference != "")
         if among is not None:
             query = query.where(run_annotators.c.annotator.in_(list(among)))
         if search:

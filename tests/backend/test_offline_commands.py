@@ -82,6 +82,23 @@ def test_analyze_json_names_who_leans_in_calm_words(crowd: Path) -> None:
     assert report["parameters"]["draws"] == 5
 
 
+def test_analyze_without_draws_leaves_the_list_of_lbi_unknown(crowd: Path, tmp_path: Path) -> None:
+    report = json.loads(run(analyze, crowd, "--json", "--draws", 0, "--out", tmp_path).stdout)
+    assert {row["lbi_list"] for row in report["annotators"]} == {None}
+    assert {row["exact_list"] for row in report["annotators"]} == {True, False}
+    table = pd.read_csv(tmp_path / "annotators.csv")
+    assert table["lbi_list"].isna().all()
+    assert table["exact_list"].notna().all()
+    assert "was left out" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_analyze_where_nobody_can_be_judged_leaves_both_lists_unknown(tmp_path: Path) -> None:
+    run(simulate, tmp_path / "short.csv", "--annotators", 5, "--answers", 1)
+    report = json.loads(run(analyze, tmp_path / "short.csv", "--json").stdout)
+    assert {(row["exact_list"], row["lbi_list"]) for row in report["annotators"]} == {(None, None)}
+    assert not any(row["flagged"] for row in report["annotators"])
+
+
 def test_analyze_json_is_the_same_every_time(crowd: Path) -> None:
     assert run(analyze, crowd, "--json", "--draws", 3).stdout == run(analyze, crowd, "--json", "--draws", 3).stdout
 

@@ -80,5 +80,7 @@ def test_older_run_through_the_api_and_in_exports_has_old_and_new_names(older: S
     report = report_of_run(older, older.runs.get(1))
     jsonschema.validate(json.loads(render(report, "report.json")), SCHEMA)
     assert report["method"]["decided_by"] is None
-    assert b"older method" in render(report, "report.html")
+    page = render(report, "report.html")
+    assert b"The list was made by an older method" in page
+    assert b"Every annotator" not in page
     assert b"always one side" in render(report, "annotators.csv")

@@ -194,6 +194,32 @@ def test_report_page_says_beside_every_flag_that_few_coins_decided(report: dict[
     assert "only 960 coins" not in render(report, "report.html").decode()
 
 
+def flagged_row(report: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    """The report with other facts about everybody flagged."""
+    rows = [{**row, **(facts if row["flagged"] else {})} for row in report["annotators"]]
+    return {**report, "annotators": rows}
+
+
+def test_report_page_where_lbi_decides_takes_the_evidence_from_it(report: dict[str, Any]) -> None:
+    method = {**report["method"], "decided_by": "lbi", "draws_done": 2}
+    page = render({**flagged_row(report, q_value=0.6, lbi_share=1.0), "method": method}, "report.html").decode()
+    assert 'evidence strong <span class="muted">(LBI selects in 100 % of its draws)</span>' in page
+    assert "evidence weak" not in page
+    assert "Watch; decide when" not in page
+    assert "where the evidence is strong" in page
+    assert "The list is that of knockoff LBI" in page
+    assert "in 2 draws" in page
+    assert "The list follows from all p-values" not in page
+    assert "rest on the exact tests" in page
+
+
+def test_report_page_explains_flags_whose_interval_holds_0_and_only_those(report: dict[str, Any]) -> None:
+    page = render(flagged_row(report, bias_low=-0.1, bias_high=0.4), "report.html").decode()
+    n_flagged = sum(row["flagged"] for row in report["annotators"])
+    assert page.count("Flagged although the interval holds 0") == n_flagged
+    assert "Flagged although" not in render(flagged_row(report, bias_low=0.1), "report.html").decode()
+
+
 def test_report_tables_neutralise_formulas_and_keep_numbers(report: dict[str, Any]) -> None:
     rows = list(csv.DictReader(io.StringIO(render(report, "annotators.csv").decode())))
     names = [row["name"] for row in rows]

@@ -34,6 +34,7 @@ def report(name: str = LONG) -> dict[str, Any]:
     return {
         "data": {"answers": 80, "annotators": 1, "items": 4},
         "annotators": [row],
+        "method": {"decided_by": "exact"},
         "audit": {"reasons": ["Sides look random."], "remedies": []},
         "guarantee": {"kind": "FDR, proven", "sentence": "At most about 1 in 10 is wrong."},
     }
@@ -61,6 +62,27 @@ def test_summary_says_the_promise_in_one_plain_sentence() -> None:
     assert "FDR, proven" not in text
     assert "left 0.60" in text
     assert "strong" in text
+
+
+def test_summary_explains_once_the_flags_whose_interval_holds_0() -> None:
+    shown = report()
+    (row,) = shown["annotators"]
+    shown["annotators"] = [row, *({**row, "annotator": name, "bias_low": -0.1} for name in ("second", "third"))]
+    stream = io.StringIO()
+    print_summary(shown, Console(file=stream, width=100_000))
+    assert stream.getvalue().count("the interval holds 0") == 1
+    assert "second, third: Flagged although the interval holds 0" in stream.getvalue()
+    assert "holds 0" not in printed(100_000)
+
+
+def test_summary_where_lbi_decides_takes_the_evidence_from_it() -> None:
+    shown = report()
+    shown["method"]["decided_by"] = "lbi"
+    shown["annotators"][0]["q_value"] = 0.6
+    stream = io.StringIO()
+    print_summary(shown, Console(file=stream, width=100_000))
+    assert "strong" in stream.getvalue()
+    assert "weak" not in stream.getvalue()
 
 
 def test_summary_colours_findings_unless_no_color_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from flask import Flask, Response, current_app, make_response, render_template, 
 from jinja2 import StrictUndefined
 from werkzeug.wrappers import Response as WerkzeugResponse
 
+from backend.report import opinions
 from backend.report.words import FILTERS
 from backend.version import product_version
 from backend.web.auth import csrf_token, current_user, is_open
@@ -47,7 +48,7 @@ def init_app(app: Flask) -> None:
     """Add the pages, their words and the error page to the app."""
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters.update(FILTERS)
+    app.jinja_env.filters.update({**FILTERS, **opinions.FILTERS})
     app.jinja_env.globals.update(csrf_token=csrf_token)
     app.context_processor(_shared)
     app.extensions[HTML_ERROR] = error_page

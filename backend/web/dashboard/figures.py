@@ -6,22 +6,27 @@ from typing import Any
 from flask import render_template, request, url_for
 
 from backend.domain import Run
-from backend.report.words import finding_kind, finding_words
+from backend.report.words import count, finding_kind, finding_words
 from backend.store.findings import Mark
 from backend.web.context import get_store
 from backend.web.dashboard.blueprint import ID, bp, chosen_run, project_page
+from fdr_core.findings import NONE_SEEN, SMALL, SUSPICIOUS
 
 MOST_LINES = 300
 MOST_POINTS = 3000
 #: More people than this are drawn as a density, the flagged among them as marks.
 MOST_MARKS = 1000
 MOST_STEPS = 120
-LEGEND = (
-    ("calm", "not flagged", "good"),
-    ("lean", "leans to one side", "ugly"),
-    ("always", "always one side", "bad"),
-    ("wait", "not certain, or not assessable", ""),
+NO_LEAN, UNCERTAIN, NOT_JUDGED = "no lean seen", "small or uncertain lean, not flagged", "not judged"
+#: What each kind of mark stands for, and the paper's word for it; its "good" is for those without a sign of a lean.
+LEGEND: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("calm", (NO_LEAN,), "good"),
+    ("lean", ("leans to one side",), "ugly"),
+    ("always", ("always one side",), "bad"),
+    ("wait", (UNCERTAIN, NOT_JUDGED), ""),
 )
+#: What the legend calls the findings of those who are not flagged; any other is "not judged".
+NOT_FLAGGED = {NONE_SEEN: NO_LEAN, "no lean found": NO_LEAN, SMALL: UNCERTAIN, SUSPICIOUS: UNCERTAIN}
 
 
 @bp.get(f"/projects/<{ID}:project_id>/figures")
@@ -32,12 +37,35 @@ def figures(project_id: int) -> str:
     is_paper = request.args.get("form") == "paper"
     content = _content(run, is_paper) if run else {}
     page = project_page(found, run, "figures")
-    return render_template("figures.html", **page, legend=_legend(is_paper), is_paper=is_paper, **content)
+    return render_template("figures.html", **page, is_paper=is_paper, **content)
 
 
-def _legend(is_paper: bool) -> list[tuple[str, str]]:
-    """What the marks mean; the paper's own words, which judge people, stand beside ours in its own form alone."""
-    return [(kind, f"{words} ({paper})" if is_paper and paper else words) for kind, words, paper in LEGEND]
+def _legend(rows: list[Mark], *, is_paper: bool) -> list[tuple[str, str]]:
+    """Every mark and how many it stands for; the paper's words, which judge people, stand in its own form alone."""
+    counts = Counter(_group(row.finding) for row in rows)
+    return [
+        (
+            kind,
+            "; ".join(
+                f"{words}{f' ({paper})' if is_paper and paper else ''}: {count(counts[words])}" for words in each
+            ),
+        )
+        for kind, each, paper in LEGEND
+    ]
+
+
+def _group(finding: str | None) -> str:
+    """What the legend calls a finding."""
+    kind = finding_kind(finding)
+    if kind in ("lean", "always"):
+        return next(words for mark, (words, *_), _ in LEGEND if mark == kind)
+    return NOT_FLAGGED.get(str(finding), NOT_JUDGED)
+
+
+def _mark(finding: str | None) -> str:
+    """The kind of mark of a finding: a small lean is not flagged, but is drawn apart from those where none is seen."""
+    group = _group(finding)
+    return next(kind for kind, each, _ in LEGEND if group in each)
 
 
 def _content(run: Run, is_paper: bool) -> dict[str, Any]:
@@ -50,7 +78,7 @@ def _content(run: Run, is_paper: bool) -> dict[str, Any]:
     return {
         "points": {"points": [_point(run, row) for row in drawn], "cloud": cloud if is_dense else []},
         "path": _lines(run, store.runs.path(run.id) or {}, {row.annotator: row for row in rows}),
-        "counts": Counter(finding_kind(row.finding) for row in rows),
+        "legend": _legend(rows, is_paper=is_paper),
         "total": len(rows),
         "n_drawn": len(rows) if is_dense else len(drawn),
         "first_rows": rows[:30],
@@ -66,7 +94,7 @@ def _point(run: Run, row: Mark) -> dict[str, Any]:
     return {
         "name": _name(row),
         "finding": finding_words(row.finding),
-        "kind": finding_kind(row.finding),
+        "kind": _mark(row.finding),
         "left": row.left,
         "right": row.right,
         "n": row.comparisons,
@@ -90,7 +118,7 @@ def _lines(run: Run, path: Any, rows: dict[str, Mark]) -> dict[str, Any]:
         {
             "name": _name(row),
             "finding": finding_words(row.finding),
-            "kind": finding_kind(row.finding),
+            "kind": _mark(row.finding),
             "url": _address(run, row),
             "gamma": [round(gamma[k][column], 4) for k in steps],
         }

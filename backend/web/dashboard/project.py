@@ -7,6 +7,7 @@ from flask import render_template, request
 
 from backend.domain import Project, Run
 from backend.projects.config import ProjectConfig
+from backend.report.opinions import lists_words
 from backend.report.words import KINDS, OLDER_FINDINGS, guarantee_parts
 from backend.web.context import get_store
 from backend.web.dashboard.blueprint import ID, argument, bp, chosen_run, mark_of, page_number, paging, project_page
@@ -14,6 +15,7 @@ from backend.web.dashboard.review import queue_of
 from fdr_core.findings import FINDINGS
 
 PAGE_SIZE = 50
+EVIDENCE = "Evidence"
 # Column of the table, its heading, and whether the first click sorts downwards.
 COLUMNS: tuple[tuple[str, str, bool], ...] = (
     ("name", "Annotator", False),
@@ -21,7 +23,7 @@ COLUMNS: tuple[tuple[str, str, bool], ...] = (
     ("comparisons", "n", True),
     ("left", "Left / right / tie", True),
     ("bias", "Lean (95 % interval)", True),
-    ("q_value", "Evidence", False),
+    ("q_value", EVIDENCE, False),
     ("match_ratio", "Agreement", False),
 )
 TO_REVIEW, EVERYBODY = "review", "everybody"
@@ -31,6 +33,7 @@ FILTERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "lasting": ("with a lasting flag", {"persistent": True}),
     EVERYBODY: ("everybody", {}),
 }
+DIFFER: Mapping[str, tuple[str, Mapping[str, Any]]] = {"differ": ("lists differ", {"differ": True})}
 
 
 @bp.get(f"/projects/<{ID}:project_id>")
@@ -45,6 +48,7 @@ def project(project_id: int) -> str:
         **(_table(found, run) if run else {}),
         summary=(run.summary if run else None) or {},
         waiting=store.comparisons.count_since(found.id, run.seq or 0) if run else found.counts.get("judged", 0),
+        lists=lists_words((run.summary or {}), run.audit) if run else "",
         guarantee=guarantee_parts(run.guarantee if run else None),
         warned=_warned(found, run),
         config=ProjectConfig.model_validate(found.config),
@@ -70,16 +74,28 @@ def _warned(found: Project, run: Run | None) -> dict[str, Any]:
 
 def _filters(run: Run) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """What the table can be narrowed to: everybody, the flagged, and each finding the run's method knows."""
-    is_older = "decided_by" not in (run.summary or {})
+    summary = run.summary or {}
+    is_older = "decided_by" not in summary
     findings = [words for words in KINDS if (words in OLDER_FINDINGS) == is_older]
-    return {**FILTERS, **{words: (words, {"finding": words}) for words in findings}}
+    differ = DIFFER if summary.get("differences") else {}
+    return {**FILTERS, **differ, **{words: (words, {"finding": words}) for words in findings}}
+
+
+def _columns(run: Run) -> tuple[tuple[str, str, bool], ...]:
+    """The columns; evidence is sorted by what the deciding method goes by."""
+    if (run.summary or {}).get("decided_by") != "lbi":
+        return COLUMNS
+    return tuple(
+        ("lbi_share", title, True) if title == EVIDENCE else (key, title, down) for key, title, down in COLUMNS
+    )
 
 
 def _table(found: Project, run: Run) -> dict[str, Any]:
     """A page of the annotators, sorted and filtered by the database."""
     store = get_store()
     sort = request.args.get("sort", "position")
-    sort = sort if sort in {column for column, _, _ in COLUMNS} else "position"
+    columns = _columns(run)
+    sort = sort if sort in {column for column, _, _ in columns} else "position"
     descending = request.args.get("order") == "desc"
     filters, queue = _filters(run), queue_of(run, found.id)
     search = argument("search").strip()[:200]
@@ -105,7 +121,7 @@ def _table(found: Project, run: Run) -> dict[str, Any]:
     return {
         "rows": rows.rows,
         "paging": place,
-        "columns": COLUMNS,
+        "columns": columns,
         "filters": [(key, words) for key, (words, _) in filters.items()],
         "sort": sort,
         "descending": descending,

@@ -85,7 +85,7 @@ def test_figures_page_names_the_paper_s_words_in_the_paper_s_form_alone(client: 
     page = visible(get(client, f"/ui/projects/{judged.id}/figures"))
     assert re.findall(r"\b(?:good|ugly|bad)\b", page, re.IGNORECASE) == []
     page = visible(get(client, f"/ui/projects/{judged.id}/figures?form=paper"))
-    for words in ("not flagged (good)", "leans to one side (ugly)", "always one side (bad)", "not certain"):
+    for words in ("no lean seen (good)", "leans to one side (ugly)", "always one side (bad)", "not judged"):
         assert words in page
 
 
