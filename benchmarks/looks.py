@@ -9,7 +9,27 @@ import argparse
 
 import numpy as np
 
-from harness.lasting import OLD_ANSWERS, OLD_CROWD, SEED, joining, measure, newcomer, together
+from harness.lasting import (
+    OLD_ANSWERS,
+    OLD_CROWD,
+    SEED,
+    better_left,
+    joining,
+    measure,
+    newcomer,
+    one_order,
+    together,
+)
+
+#: Numbers of looks, and crowds: of the last two no coin is one's own.
+CROWDS = (
+    (10, "side by side", together),
+    (10, "joining one by one", joining),
+    (50, "side by side", together),
+    (50, "joining one by one", joining),
+    (10, "one order for all", one_order),
+    (10, "better item left in 80 %", better_left),
+)
 
 
 def main() -> None:
@@ -18,10 +38,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="data sets in which nobody leans")
     parser.add_argument("--leaning-runs", type=int, default=60, help="data sets in which twelve of forty lean")
     runs = parser.parse_args()
-    for looks in (10, 50):
-        for name, make in (("side by side", together), ("joining one by one", joining)):
-            print(f"{looks} looks, {name}, nobody leans: {measure(make(0), looks, runs.runs)}", flush=True)
-            print(f"{looks} looks, {name}, 12 of 40 lean: {measure(make(12), looks, runs.leaning_runs)}", flush=True)
+    for looks, name, make in CROWDS:
+        print(f"{looks} looks, {name}, nobody leans: {measure(make(0), looks, runs.runs)}", flush=True)
+        print(f"{looks} looks, {name}, 12 of 40 lean: {measure(make(12), looks, runs.leaning_runs)}", flush=True)
     needed = [newcomer(np.random.default_rng([SEED, k])) for k in range(3)]
     print(f"one-sided clicker joins {OLD_CROWD} people after {OLD_CROWD * OLD_ANSWERS} answers: flagged after {needed}")
 

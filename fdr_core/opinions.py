@@ -28,7 +28,7 @@ class Exact:
     annotators : one row per tested annotator: ``p_value``, ``listed_p_value`` (1 where the bias is below ``min_bias``;
         what the list rests on), ``weight`` in the list (mean 1), ``q_value`` (adjusted), ``side`` (1 left, -1 right).
     how : annotators were tested: by "own coins", "shared coins", "both orders", or with "sides fixed"; "none".
-    independent : whether the tests of honest annotators are, or nearly so.
+    independent : whether the tests of honest annotators are, of each other.
     """
 
     flagged: list[Any]
@@ -42,12 +42,12 @@ class Exact:
         return cls([], pd.DataFrame(columns=EXACT_COLUMNS), "none")
 
     @classmethod
-    def of(cls, tests: Tests, listed: WeightedList, labels: NDArray[np.object_]) -> Exact:
+    def of(cls, tests: Tests, listed: WeightedList, labels: NDArray[np.object_], *, independent: bool) -> Exact:
         """Give the tested annotators their labels."""
         columns = (labels, tests.plain_p_value, tests.p_value, tests.weight, listed.q_value, tests.side)
         table = pd.DataFrame(dict(zip(EXACT_COLUMNS, columns, strict=True)))
         order = table[listed.flagged].sort_values(["q_value", "p_value"], kind="stable")
-        return cls(order["annotator"].tolist(), table, tests.kind, tests.uses_storey)
+        return cls(order["annotator"].tolist(), table, tests.kind, independent)
 
     def __repr__(self) -> str:
         return f"Exact({len(self.flagged)} of {len(self.annotators)} tested annotators flagged; {self.how})"

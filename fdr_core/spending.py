@@ -8,17 +8,18 @@ part ``A(n)`` of it by its n-th answer; a look at ``n`` answers after one at ``n
 
 **Validity.** When looks come depends on the number of answers alone, never on a p-value. So under the null
 ``P(p*_j <= t) <= sum over looks of P(p <= t w) <= t sum w <= t``, whatever happens between looks, for as long as the
-project lives. On the p* of everybody ever looked at, m of them, a list at rate q is made at every run. Where tests are
-independent of each other (own coins, both orders) it estimates how many are honest (Storey 2002), by how many p* lie
-above q: j is flagged if ``p*_j <= q`` and ``p*_j <= q R / (m pi)``, R the largest count that agrees with itself, and
+project lives. On the p* of everybody ever looked at, m of them, a list at rate q is made at every run with tests. Where
+all looks so far were at tests independent of each other (own coins, both orders) it estimates how many are honest
+(Storey 2002), by how many p* lie above q: j is flagged if ``p*_j <= q`` and ``p*_j <= q R / (m pi)``, R the largest
+count that agrees with itself, and
 
     ``pi = (1 + #{k: p*_k > q}) / (m (1 - q))``.
 
 ``P(p*_k > q) >= 1 - q`` under the null, so the proof of `fdr_core.selection.weighted_list` holds with q in the place of
-one half, and ``FDR <= q``. As p* only ever fall, pi falls and the list grows: in a crowd of fixed size all that was
-ever found is found by the last step. Where tests have coins in common the list is Benjamini-Hochberg's, which grows so
-too. A crowd that grows makes later steps stricter than earlier ones; how much that adds is measured
-(``python -m benchmarks.looks``).
+one half, and ``FDR <= q``. As p* only ever fall, pi falls and the list grows: where everybody was looked at before the
+first flag, all that was ever found is found by the last step. Otherwise the list is Benjamini-Hochberg's, which grows
+so too. Whoever is first looked at later makes later steps stricter than earlier ones; how much that adds is measured
+(``python -m benchmarks.looks``), and so is a crowd whose tests cease to be independent.
 
 **Weights** of a run's tests may come along: at a look w is multiplied by the annotator's weight. They have mean 1, so a
 crowd that is looked at together spends no more than before; that the list keeps its rate with them is measured.
@@ -60,20 +61,23 @@ class Spending:
     looks : number of looks that counted.
     p_star : p-value of all looks together; 1 before the first.
     is_lasting : whether a lasting flag was given; it stays.
+    is_independent : whether every look that counted was at tests independent of each other.
     """
 
     answers: int = 0
     looks: int = 0
     p_star: float = 1.0
     is_lasting: bool = False
+    is_independent: bool = True
 
-    def look(self, answers: int, p_value: float, weight: float = 1.0) -> Spending:
+    def look(self, answers: int, p_value: float, weight: float = 1.0, *, independent: bool = True) -> Spending:
         """Count a look if the answers have grown enough; without a p-value (nan) nothing is counted or spent."""
         if np.isnan(p_value) or answers < max(FIRST_LOOK, GROWTH * self.answers):
             return self
         share = weight * (spent_by(answers) - spent_by(self.answers))
         p_star = min(self.p_star, p_value / share) if share > 0 else self.p_star
-        return replace(self, answers=answers, looks=self.looks + 1, p_star=p_star)
+        independent = independent and self.is_independent
+        return replace(self, answers=answers, looks=self.looks + 1, p_star=p_star, is_independent=independent)
 
     def as_dict(self) -> dict[str, Any]:
         """State for storing."""
@@ -82,7 +86,8 @@ class Spending:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Spending:
         """Read a stored state."""
-        return cls(int(state["answers"]), int(state["looks"]), float(state["p_star"]), bool(state["is_lasting"]))
+        flags = bool(state["is_lasting"]), bool(state["is_independent"])
+        return cls(int(state["answers"]), int(state["looks"]), float(state["p_star"]), *flags)
 
 
 def spent_by(answers: int) -> float:
@@ -110,11 +115,12 @@ def spend(
     p_values : (m,) of the run's test; nan for who was not tested in it.
     q : target false discovery rate of all lasting flags together.
     weights : (m,) of the run's tests, of mean 1; all alike by default. What a look spends is multiplied by it.
-    independent : whether the tests of honest annotators are, so that the list may estimate how many are honest.
+    independent : whether the run's tests of honest annotators are; if all so far were, the list may estimate how many
+        are honest.
 
     Returns
     -------
-    The new states, and (m,) who has a lasting flag now.
+    The new states, and (m,) who has a lasting flag now: whoever had one, also where the run tested nobody.
 
     Raises
     ------
@@ -131,20 +137,21 @@ def spend(
         raise InputError(f"a p-value was {p[(p < 0) | (p > 1)][0]:g}; expected values in [0, 1], or nan")
     weight = np.ones(len(p)) if weights is None else np.asarray(weights, dtype=float)
     looked = [
-        state.look(int(n), float(value), float(w))
+        state.look(int(n), float(value), float(w), independent=independent)
         for state, n, value, w in zip(states, answers, p, weight, strict=True)
     ]
-    found = _found(looked, q, independent=independent)
+    found = _found(looked, q) if not np.isnan(p).all() else np.zeros(len(p), dtype=bool)
     new = [replace(state, is_lasting=state.is_lasting or bool(now)) for state, now in zip(looked, found, strict=True)]
     return new, np.array([state.is_lasting for state in new], dtype=bool)
 
 
-def _found(states: Sequence[Spending], q: float, *, independent: bool) -> Mask:
+def _found(states: Sequence[Spending], q: float) -> Mask:
     """The list at rate q on the p* of everybody who was ever looked at."""
     found = np.zeros(len(states), dtype=bool)
     assessed = np.array([i for i, state in enumerate(states) if state.looks], dtype=np.int64)
     p_star = np.array([states[i].p_star for i in assessed])
     if len(assessed):
+        independent = all(states[i].is_independent for i in assessed)
         found[assessed] = listed_by_storey(p_star, q) if independent else benjamini_hochberg(p_star, q)
     return found
 

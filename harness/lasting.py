@@ -78,11 +78,60 @@ def joining(n_biased: int, n_answers: int = 60) -> Callable[[Generator], Simulat
         c = truth.comparisons
         joined = rng.random(c.n_annotators)
         when = joined[c.annotator] + rng.random(len(c))
-        mixed = c.take(np.argsort(when, kind="stable"))  # renumbers by first appearance: the truth follows
-        who, what = _places(mixed.annotators, c.annotators), _places(mixed.items, c.items)
-        return Simulated(mixed, truth.is_biased[who], truth.theta[what], truth.side[who])
+        return _in_order(truth, np.argsort(when, kind="stable"))
 
     return make
+
+
+def one_order(n_biased: int, n_answers: int = 60) -> Callable[[Generator], Simulated]:
+    """Forty people who work side by side on the same tasks, each of which stands in one order for everybody."""
+
+    def make(rng: Generator) -> Simulated:
+        m, n_tasks, n_items = 40, 2 * n_answers, 20
+        one, two = rng.integers(n_items, size=n_tasks), rng.integers(1, n_items, size=n_tasks)
+        task = np.concatenate([rng.permutation(n_tasks)[:n_answers] for _ in range(m)])
+        left, right = one[task], (one[task] + two[task]) % n_items
+        return _answered(left, right, n_biased, rng, m=m, n_items=n_items, coin=task)
+
+    return make
+
+
+def better_left(n_biased: int, n_answers: int = 60) -> Callable[[Generator], Simulated]:
+    """Forty people who work side by side; the better item stands left in four of five answers."""
+
+    def make(rng: Generator) -> Simulated:
+        m, n_items = 40, 20
+        one, two = rng.integers(n_items, size=m * n_answers), rng.integers(1, n_items, size=m * n_answers)
+        low, high = np.sort([one, (one + two) % n_items], axis=0)  # scores rise with the items
+        is_placed = rng.random(low.size) < 0.8
+        left, right = np.where(is_placed, high, low), np.where(is_placed, low, high)
+        return _answered(left, right, n_biased, rng, m=m, n_items=n_items)
+
+    return make
+
+
+def _answered(
+    left: Ints, right: Ints, n_biased: int, rng: Generator, *, m: int, n_items: int, coin: Ints | None = None
+) -> Simulated:
+    """Answers of the small team of `fdr_core.simulate`, in mixed order: everybody has as many, and some click."""
+    annotator = np.repeat(np.arange(m), left.size // m)
+    theta, side = np.linspace(-1, 1, n_items), np.zeros(m, dtype=np.int64)
+    side[rng.permutation(m)[:n_biased]] = rng.choice([-1, 1], size=n_biased)
+    judged = np.where(3 * (theta[left] - theta[right]) + rng.logistic(size=left.size) > 0, 1, -1)
+    own = side[annotator]
+    outcome = np.where((own != 0) & (rng.random(left.size) < 0.4), own, judged).astype(np.float64)
+    comparisons = Comparisons.from_arrays(annotator, left, right, outcome, coin=coin)
+    who, what = comparisons.annotators.astype(np.int64), comparisons.items.astype(np.int64)
+    truth = Simulated(comparisons, side[who] != 0, theta[what], side[who])
+    return _in_order(truth, rng.permutation(left.size))
+
+
+def _in_order(truth: Simulated, order: Ints) -> Simulated:
+    """The same answers in another order; codes follow first appearance, and the truth follows the codes."""
+    c = truth.comparisons
+    mixed = c.take(order)
+    who, what = _places(mixed.annotators, c.annotators), _places(mixed.items, c.items)
+    return Simulated(mixed, truth.is_biased[who], truth.theta[what], truth.side[who])
 
 
 def _places(labels: NDArray[np.object_], among: NDArray[np.object_]) -> Ints:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from backend.store.schema_base import RowId, project_column
@@ -170,6 +171,7 @@ spending = Table(
     Column("looks", Integer, nullable=False),
     Column("p_star", Double, nullable=False),
     Column("is_lasting", Boolean, nullable=False),
+    Column("is_independent", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("project_id", "annotator_id"),
 )
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,31 @@ def test_spend_with_weights_multiplies_what_a_look_spends() -> None:
 def test_spend_of_independent_tests_estimates_how_many_are_honest() -> None:
     # pi m = (1 + 1) / .9 = 2.22: 0.08 * 2.22 <= 0.1 * 2, where Benjamini-Hochberg asks for 0.08 <= 0.1 * 2 / 3
     states = [Spending(1000, 1, p) for p in (0.02, 0.08, 1.0)]
-    nothing = ([1000] * 3, [np.nan] * 3, 0.1)
-    assert spend(states, *nothing)[1].tolist() == [True, False, False]
-    assert spend(states, *nothing, independent=True)[1].tolist() == [True, True, False]
+    nothing_new = ([1000] * 3, [1.0] * 3, 0.1)
+    assert spend(states, *nothing_new, independent=True)[1].tolist() == [True, True, False]
     flags = LastingFlags(0.1, dict(zip("abc", states, strict=True)))
-    assert flags.look([], [], [], independent=True) == {"a", "b"}
+    assert flags.look(["c"], [1000], [1.0], independent=True) == {"a", "b"}
+    looked = [states[0], Spending(1000, 1, 0.08, is_independent=False), states[2]]
+    assert spend(looked, *nothing_new, independent=True)[1].tolist() == [True, False, False]
+
+
+def test_spend_remembers_whether_every_look_was_at_independent_tests() -> None:
+    once = spend([Spending()] * 2, [100] * 2, [0.5, np.nan], 0.1, independent=True)[0]
+    twice = spend(once, [200] * 2, [0.5, np.nan], 0.1)[0]
+    again = spend(twice, [400] * 2, [0.5, 0.5], 0.1, independent=True)[0]
+    assert [[state.is_independent for state in states] for states in (once, twice, again)] == [
+        [True, True],
+        [False, True],
+        [False, True],
+    ]
+
+
+def test_run_that_tests_nobody_gives_no_lasting_flag_and_takes_none() -> None:
+    states: dict[Hashable, Spending] = {"a": Spending(1000, 1, 1e-6, True), "b": Spending(1000, 1, 1e-6)}
+    flags = LastingFlags(0.1, states)
+    assert flags.look([], [], []) == {"a"}
+    assert flags.states == states
+    assert flags.look(["b"], [1000], [1.0]) == {"a", "b"}
 
 
 def test_list_by_storey_holds_nobody_above_q_and_grows_as_p_values_fall() -> None:
