@@ -24,7 +24,9 @@ STRENGTHS = 8
 #: Ridge on the logit scale as a share of the least-squares one. No answer is weighed by others under its own coin,
 #: so utilities cannot absorb what the coin did to all of them, and a weak ridge finds more (measured).
 RIDGE_SHARE = 0.03
-_NEWTON_STEPS, _EM_STEPS = 25, 30
+_NEWTON_STEPS = 25
+#: EM for the shares of the slopes: least and most steps, and a change of a share that no longer matters to a slope.
+_EM_STEPS, _MOST_EM_STEPS, _SETTLED = 30, 300, 2e-3
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Consensus:
 
     Attributes
     ----------
-    converged : whether the last fit of the utilities settled.
+    converged : whether the last fits of the utilities and of the slopes settled.
     grade : (rows,) of every answer, positive for the left item.
     slope : (annotators,) how much each one's answers follow the utilities.
     """
@@ -138,8 +140,8 @@ class Consensus:
         self.grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
         self._u: Floats = np.zeros(n_items) if near is None else near._u
         self._fit(np.ones(n_annotators))
-        self.converged = self._fit(self._learn_slopes())
-        self._learn_slopes()
+        is_fitted = self._fit(self._learn_slopes()[0])
+        self.converged = self._learn_slopes()[1] and is_fitted
 
     @cached_property
     def support(self) -> Floats:
@@ -241,19 +243,22 @@ class Consensus:
         diagonal = np.bincount(left, self._information, n) + np.bincount(right, self._information, n) + self._ridge
         return np.asarray(1 / diagonal)
 
-    def _learn_slopes(self) -> Floats:
-        """EM for how common each slope is; returns every annotator's expected slope."""
+    def _learn_slopes(self) -> tuple[Floats, bool]:
+        """EM for how common each slope is; returns every annotator's expected slope, and whether shares settled."""
         answers = self._answers
         x = np.where(self.grade < 0, -1.0, 1.0) * (self._u[answers.left] - self._u[answers.right])
         log_likelihood = self._log_likelihoods(x)
         share = np.full(len(SLOPES), 1 / len(SLOPES))
-        for _ in range(_EM_STEPS):
+        for n_steps in range(1, _MOST_EM_STEPS + 1):
             joint = log_likelihood + np.log(share)[:, None]
             posterior = np.exp(joint - np.logaddexp.reduce(joint, axis=0))
-            share = np.maximum(posterior.mean(axis=1), 1e-4)
-            share /= share.sum()
+            before, share = share, np.maximum(posterior.mean(axis=1), 1e-4)
+            share = share / share.sum()
+            settled = bool(np.abs(share - before).max() < _SETTLED)
+            if settled and n_steps >= _EM_STEPS:
+                break
         self._share = share
-        return np.asarray(SLOPES @ posterior)
+        return np.asarray(SLOPES @ posterior), settled
 
     def _log_likelihoods(self, support: Floats) -> Floats:
         """Per slope and annotator."""

@@ -16,7 +16,7 @@ from fdr_core.audit import Audit, audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.differences import Opinions, differences
 from fdr_core.evidence import Bias, bias_before_flags
-from fdr_core.guarantee import Guarantee, guarantee_of
+from fdr_core.guarantee import Guarantee, guarantee_of, has_proof
 from fdr_core.knockoffs.draws import Progress
 from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.knockoffs.lbi import LbiResult, run_lbi
@@ -26,7 +26,7 @@ from fdr_core.randomisation import Tests, test_annotators
 from fdr_core.ranking import Ranking, ranking
 from fdr_core.selection import WeightedList, smallest_list, weighted_list
 from fdr_core.statistics import SufficientStatistics
-from fdr_core.types import Ints, Mask
+from fdr_core.types import Ints
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,7 +150,7 @@ def detect(
     if tested:
         bias = bias.in_line_with(tested.judged, tested.tests.p_value)
     laps.take("tests")
-    lbi = _knockoff_lbi(answers, table, audited, options, progress, clock)
+    lbi = _knockoff_lbi(answers, table, audited, bias, options, progress, clock)
     laps.take("lbi")
     judgement = _judge(audited, tested, lbi, bias, options)
     fit = ranking(answers, table.sums, np.flatnonzero(judgement.flagged), method=consensus, fallback_ridge=ridge)
@@ -165,8 +165,8 @@ def detect(
         order_changes=fit.order_changes(table.items),
         audit=audited,
         guarantee=guarantee_of(audited, options),
-        exact=Exact.of(tested.tests, tested.listed, table.annotators[tested.judged]) if tested else Exact.nobody(),
-        lbi=Lbi.of(lbi, _listed_by(lbi, judgement.opinions.lbi, options), table.annotators, asked=draws),
+        exact=_exact(tested, audited, table),
+        lbi=Lbi.of(lbi, _selected(lbi, options), table.annotators, asked=draws),
         differences=_differing(frame),
         smallest_list=1 if options.decides_by == "exact" else judgement.opinions.shortest,
         parameters=options.as_dict(judgement.copies, ridge),
@@ -224,10 +224,19 @@ def _test(
     return _Tested(judged, tests, listed)
 
 
+def _exact(tested: _Tested | None, audited: Audit, table: AnswerTable) -> Exact:
+    """The exact tests with labels."""
+    if not tested:
+        return Exact.nobody()
+    labels = table.annotators[tested.judged]
+    return Exact.of(tested.tests, tested.listed, labels, independent=has_proof(audited))
+
+
 def _knockoff_lbi(
     answers: Answers,
     table: AnswerTable,
     audited: Audit,
+    bias: Bias,
     options: Options,
     progress: Progress | None,
     clock: Callable[[], float] | None,
@@ -249,6 +258,7 @@ def _knockoff_lbi(
         copies=options.copies,
         variance=options.variance_used,
         slack_solver=options.slack_solver,
+        of_interest=np.abs(bias.estimate[judged]) >= options.min_bias,
         budget=options.budget,
         clock=clock,
         progress=progress,
@@ -266,9 +276,13 @@ def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, bias: 
     if lbi:
         stuck[lbi.judged], share[lbi.judged], entry[lbi.judged] = lbi.near_zero, lbi.share, lbi.entry
         on_lbi[_selected(lbi, options)] = True
-        on_lbi &= np.abs(bias.estimate) >= options.min_bias
     copies = lbi.copies if lbi else 0
     shortest = smallest_list(options.q, options.cut, copies) if lbi else 1
+    if lbi and shortest > len(lbi.judged):
+        stuck[lbi.judged] = True
+    out_of_reach = stuck if options.decides_by == "lbi" else np.zeros(m, dtype=bool)
+    if tested and options.decides_by == "exact":
+        out_of_reach[tested.judged] = tested.tests.weight == 0
     opinions = Opinions(on_exact, on_lbi, q_value, share, stuck, options.q, shortest, options.aggregate == "evalues")
     by_lbi = options.decides_by == "lbi"
     can_judge = (audited.construction if by_lbi else audited.how) != "none"
@@ -280,26 +294,30 @@ def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, bias: 
         p_value=p_value,
         entry=entry,
         difference=differences(opinions) if tested and lbi else [""] * m,
-        unselectable=stuck & by_lbi,
+        unselectable=out_of_reach,
         copies=copies,
     )
 
 
-def _selected(lbi: LbiResult, options: Options) -> Ints:
-    """Codes that LBI selects, strongest first."""
+def _selected(lbi: LbiResult | None, options: Options) -> Ints:
+    """Codes on LBI's list, strongest first."""
+    if lbi is None:
+        return np.zeros(0, dtype=np.int64)
     return lbi.selected_by_e_values if options.aggregate == "evalues" else lbi.selected
 
 
-def _listed_by(lbi: LbiResult | None, is_listed: Mask, options: Options) -> Ints:
-    """Codes on LBI's list, strongest first: selected, with a bias that is worth a flag."""
-    return np.zeros(0, dtype=np.int64) if lbi is None else (chosen := _selected(lbi, options))[is_listed[chosen]]
+#: What an unfinished fit means for the exact tests: where coins decided, it only weighs the answers.
+_UNSETTLED = {
+    "weighs": "The fit behind the exact tests did not converge; its p-values stay valid but find less.",
+    "models": "The fit behind the exact tests did not converge; its p-values are approximate.",
+}
 
 
 def _tell(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, fit: Ranking) -> tuple[Audit, bool]:
     """Name in the audit what did not converge, and how many LBI cannot select by construction."""
+    role = "models" if audited.how == "sides fixed" else "weighs"
     unfinished = {
-        "The fit behind the exact tests did not converge; its p-values stay valid but find less.": tested is not None
-        and not tested.tests.converged,
+        _UNSETTLED[role]: tested is not None and not tested.tests.converged,
         "A path of knockoff LBI did not reach its end; its shares are approximate.": lbi is not None
         and not lbi.converged,
         "The fit of the item scores did not converge; the ranking is approximate.": not fit.converged,

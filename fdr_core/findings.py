@@ -30,7 +30,7 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         SMALL: "Not flagged; a lean smaller than the smallest lean worth a flag.",
         NONE_SEEN: "Not flagged; the interval of the bias contains 0.",
         TOO_FEW: "Too few answers to say anything; the bias is known to no better than one half.",
-        NOT_ASSESSABLE: "The data cannot tell a lean of this annotator from the items; nothing is said.",
+        NOT_ASSESSABLE: "Neither the data nor the deciding method can show a lean of this annotator; nothing is said.",
     }
 )
 #: An interval that reaches farther than this to either side says nothing.

@@ -46,10 +46,7 @@ class _Basis:
 EXACT = {
     "own coins": _Basis(PROVEN, "proven for this design"),
     "both orders": _Basis(PROVEN, "proven for this design, where pairs were shown in both orders"),
-    "shared coins": _Basis(
-        MEASURED,
-        "each test is exact, and because annotators saw the same order the rate of the list is checked by simulation",
-    ),
+    "shared coins": _Basis(MEASURED, "checked by simulation, because annotators saw the same order"),
     "sides fixed": _Basis(
         MEASURED, "checked by simulation, with a model of judging, because no coin decided the sides of this design"
     ),
@@ -62,7 +59,7 @@ def guarantee_of(audit: Audit, options: Options) -> Guarantee:
         return NOBODY
     if audit.figures.get("forced"):
         return FORCED
-    basis = EXACT[audit.how] if options.decides_by == "exact" else _of_lbi(audit, options)
+    basis = _of_exact(audit) if options.decides_by == "exact" else _of_lbi(audit, options)
     if basis.kind == "modified FDR":
         return Guarantee(basis.kind, f"{_modified(options.q)}; {basis.because}.")
     few = audit.shares_coins and audit.figures["coins"] < FEW_COINS
@@ -83,6 +80,22 @@ def _modified(q: float) -> str:
         f"{plain_rate(q)}, counted as if {1 / q:.0f} right entries were added to every list; for short lists the share "
         "of wrong entries can be higher"
     )
+
+
+def has_proof(audit: Audit) -> bool:
+    """Whether the tests of honest annotators are independent of each other and exact, whatever the answers."""
+    return audit.how != "none" and _of_exact(audit).kind == PROVEN
+
+
+def _of_exact(audit: Audit) -> _Basis:
+    """Of the exact tests: the theorem for own coins asks that nobody shares any."""
+    shared = float(audit.figures["shared_answers"])
+    if audit.how == "own coins" and shared > 0:
+        few = "less than 1 %" if shared < 0.01 else f"{100 * shared:.0f} %"
+        return _Basis(
+            MEASURED, f"checked by simulation, because {few} of the answers stand under coins that several people met"
+        )
+    return EXACT[audit.how]
 
 
 def _of_lbi(audit: Audit, options: Options) -> _Basis:

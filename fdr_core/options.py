@@ -255,6 +255,11 @@ def check_options(values: Mapping[str, Any]) -> None:
             "method='flip' needs sides assigned by chance, but sides='not random' was given; "
             "use method='paper' or 'auto', or sides='random' if coins decided after all"
         )
+    if values["method"] == "paper" and (values.get("copies") or 1) > 1:
+        raise ConfigurationError(
+            f"copies was {values['copies']}, but the paper's construction (method='paper') has one copy per annotator; "
+            "leave copies out, or use method='flip'"
+        )
     if values.get("judge") == "everybody" and values["method"] != "paper":
         raise ConfigurationError(
             f"judge='everybody' was given with method={values['method']!r}; expected method='paper', whose study it "

@@ -24,7 +24,7 @@ def by_rows(work: Callable[[slice], None], n: int) -> None:
 
 
 def for_each(work: Callable[[Piece], None], pieces: Sequence[Piece], *, many: int = _MANY) -> None:
-    """Call ``work`` on every piece; the first error that a piece raises is raised."""
+    """Call ``work`` on every piece; an error that a piece raises is raised when both threads have ended."""
     if len(pieces) < many:
         for piece in pieces:
             work(piece)

@@ -17,7 +17,8 @@ from fdr_core.types import Floats, Ints, Mask
 ON_PURPOSE = 3.0
 #: Share of answers to questions seen equally often in both orders from which both were shown on purpose.
 BALANCED_FROM = 0.9
-#: Share of answers under coins that several people met from which coins count as shared.
+#: Share of answers under coins that several people met, of all answers or of one annotator's on average, from which
+#: coins count as shared.
 SHARED_FROM = 0.05
 
 
@@ -208,17 +209,32 @@ class CoinUse:
         return self.n_coins == len(self.coin)
 
     @cached_property
+    def are_met_by_several(self) -> Mask:
+        """(rows,) whether several people met the coin."""
+        if self.are_own:
+            return np.zeros(len(self.coin), dtype=bool)
+        people = distinct_partners(self.coin, self.answers.annotator, self.n_coins)
+        return np.asarray(people[self.coin] > 1)
+
+    @property
     def shared_answers(self) -> float:
         """Share of the answers under coins that several people met."""
+        return 0.0 if self.are_own else _share(self.answers.weight, self.are_met_by_several)
+
+    @property
+    def shared_of_one(self) -> float:
+        """The same share of one annotator's answers, on average: many people may have met nothing but shared tasks."""
         if self.are_own:
             return 0.0
-        people = distinct_partners(self.coin, self.answers.annotator, self.n_coins)
-        return _share(self.answers.weight, people[self.coin] > 1)
+        who, weight = self.answers.annotator, self.answers.weight
+        total = np.bincount(who, weight)
+        shared = np.bincount(who, weight * self.are_met_by_several)
+        return float((shared[total > 0] / total[total > 0]).mean())
 
     @property
     def is_shared(self) -> bool:
         """Whether coins count as shared between annotators."""
-        return self.shared_answers > SHARED_FROM
+        return max(self.shared_answers, self.shared_of_one) > SHARED_FROM
 
 
 def coins_per_annotator(answers: Answers, n_annotators: int) -> Floats:

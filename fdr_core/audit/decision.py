@@ -247,11 +247,10 @@ def _settle_construction(case: _Case, ending: _Ending, method: str) -> _Ending:
             "Coin flips were asked for explicitly; with sides that were not random their error rate is not controlled."
         )
         case.figures["forced"] = True
-        return replace(ending, how=case.by_coins, construction="flip")
+        return replace(ending, construction="flip")
     if method == "paper" or ending.how == "sides fixed":
         construction = _paper_if_separable(case, insist=method == "paper")
-        how = "none" if ending.how == "sides fixed" and construction == "none" else ending.how
-        return replace(ending, how=how, construction=construction)
+        return replace(ending, how="none" if construction == "none" else ending.how, construction=construction)
     return replace(ending, construction="none" if ending.how == "none" else "flip")
 
 

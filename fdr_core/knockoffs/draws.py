@@ -16,7 +16,7 @@ from fdr_core.knockoffs.paper import FixedDesign, FixedKnockoffs, fixed_design
 from fdr_core.paths import follow
 from fdr_core.paths.problem import PathProblem, Races
 from fdr_core.selection import CUTS, e_values, loss_limit, race_results, select
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats, Ints, Mask
 
 #: An annotator this many standard errors away is left out of the second pass of the variance.
 CLEAR_OUTLIER = 3.0
@@ -98,6 +98,8 @@ class Rule:
     Attributes
     ----------
     e_rate : target rate of the selections that e-values are made of; by default q.
+    of_interest : (m,) whose wins count; everybody's by default. Losses always do, so an honest annotator's win is never
+        likelier to count than its loss, and the rate holds. (Dropping people from a list that is made shortens it.)
     """
 
     q: float
@@ -105,6 +107,7 @@ class Rule:
     draws: int
     seed: int
     e_rate: float | None = None
+    of_interest: Mask | None = None
 
     @property
     def offset(self) -> float:
@@ -160,7 +163,8 @@ def run_draws(
         races = Races(problem, close=construction.closes_races, limit=limit, rng=rng)
         followed = follow(problem, path, races=races)
         level, result = race_results(followed.entry, m)
-        choose = partial(select, level, result, offset=rule.offset, copies=copies)
+        counted = result if rule.of_interest is None else np.where(rule.of_interest, result, np.minimum(result, 0))
+        choose = partial(select, level, counted, offset=rule.offset, copies=copies)
         share += choose(q=rule.q).selected
         e += e_values(choose(q=rule.e_rate or rule.q), copies)
         W.append(level * result)

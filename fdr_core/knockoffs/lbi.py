@@ -85,6 +85,7 @@ def run_lbi(
     copies: int | None = None,
     variance: str = "plain",
     slack_solver: str = "auto",
+    of_interest: Mask | None = None,
     budget: float = math.inf,
     clock: Callable[[], float] | None = None,
     progress: Progress | None = None,
@@ -100,6 +101,7 @@ def run_lbi(
     q, cut, draws, seed, path, copies : as in `detect`; ``copies`` only with "flip".
     variance : of the paper's construction, "plain" or "two-pass".
     slack_solver : of the paper's construction, see `slack`.
+    of_interest : (judged,) whose bias is large enough for a flag, see `Rule`; everybody's by default.
     budget : seconds by ``clock`` for everything here; at least one draw is made. What a draw says does not depend on
     the budget, but how many fit does: give none where two calls must agree.
     clock : returns seconds; without one the budget has no effect.
@@ -132,7 +134,7 @@ def run_lbi(
             rss = two_pass_rss(design, answers, sums, judged) if variance == "two-pass" else None
             made = Fixed(design, rss=rss, solver=slack_solver)
             slack = made.slack
-        rule = Rule(q, cut, draws, seed, e_rate=q / 2.0)
+        rule = Rule(q, cut, draws, seed, e_rate=q / 2.0, of_interest=of_interest)
         drawn = run_draws(made, rule, path=path, progress=progress, budget=limit)
     return _result(construction, judged, q=q, own=own, drawn=drawn, slack=slack, asked=draws, copies=copies)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from fdr_core.answers import Answers
-from fdr_core.randomisation.coins import Crowd, test_units
+from fdr_core.randomisation.coins import Crowd, examine_units
 from fdr_core.randomisation.convolution import group_starts
 from fdr_core.randomisation.results import Tested
 from fdr_core.randomisation.units import UnitRows
@@ -24,7 +24,7 @@ def both_orders(crowd: Crowd) -> Tested:
     consensus = paired.consensus()
     units = UnitRows.of(paired.answers, crowd.judged, crowd.n_annotators).only(paired.answers, is_balanced)
     support, uncertainty = consensus.support[units.rows], consensus.uncertainty[units.rows]
-    tested = test_units(paired, units, consensus, support, uncertainty, share_coins=False)
+    tested = examine_units(paired, units, consensus, support, uncertainty, may_share=False)
     left_out = round(float(crowd.answers.weight[~is_balanced].sum()))
     note = (f"{left_out} answers to pairs that were not seen equally often in both orders are left out of the tests.",)
     return replace(tested, notes=note) if left_out else tested

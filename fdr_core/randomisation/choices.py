@@ -14,7 +14,7 @@ from fdr_core.types import Floats, Ints
 
 #: What is believed before looking counts like this many annotators, of whom this share leans.
 _PRIOR_ANNOTATORS, _PRIOR_LEANING = 4.0, 0.1
-_EM_STEPS, _TOLERANCE = 200, 1e-4
+_EM_STEPS, _TOLERANCE = 1000, 1e-4
 #: A lean counts by its chance to show: that its standardised statistic, ``sqrt(sum g^2)`` on average, exceeds this.
 _SHOWS_BEYOND = 0.5
 #: Shares are learnt from about this many annotators at most, evenly taken in the order of their likelihood.

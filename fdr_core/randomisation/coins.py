@@ -59,29 +59,29 @@ def own_coins(crowd: Crowd) -> Tested:
     consensus = crowd.consensus()
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
     support, uncertainty = consensus.support[units.rows], consensus.uncertainty[units.rows]
-    return test_units(crowd, units, consensus, support, uncertainty, share_coins=False)
+    return examine_units(crowd, units, consensus, support, uncertainty)
 
 
-def test_units(
+def examine_units(
     crowd: Crowd,
     units: UnitRows,
     consensus: Consensus,
     support: Floats,
     uncertainty: Floats,
     *,
-    share_coins: bool,
+    room: float = ROOM,
+    may_share: bool = True,
 ) -> Tested:
     """Weigh the answers, test every annotator, and weigh the tests by what the choices say.
 
     Where tests are independent of each other, or nearly so although annotators share coins, weights also know from the
-    others' p-values how many lean.
+    others' p-values how many lean. ``may_share``: whether tests of annotators who met one coin depend on each other.
     """
     evidence = weigh_units(crowd, units, consensus, support, uncertainty)
     value = unit_values(crowd, units, evidence.pull)
     tests = sign_tests(unit_sums(crowd, units, value))
-    room = 1.0 if share_coins else ROOM
     planned = planned_thresholds(tests.null, tests.found, tests.smallest, evidence.log_ratio, room=room)
-    are_independent = not share_coins or common_coins(crowd, units, value) <= LITTLE_IN_COMMON
+    are_independent = not may_share or common_coins(crowd, units, value) <= LITTLE_IN_COMMON
     leaning = leaning_shares(tests.p_value, tests.above_half) if are_independent else SUPPOSED_LEANING
     return Tested(
         tests.p_value,
@@ -124,7 +124,7 @@ def shared_coins(crowd: Crowd) -> Tested:
     """
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
     consensus, support, uncertainty, converged = cross_fitted(crowd, units)
-    tested = test_units(crowd, units, consensus, support, uncertainty, share_coins=True)
+    tested = examine_units(crowd, units, consensus, support, uncertainty, room=1.0)
     return replace(tested, converged=tested.converged and converged)
 
 
@@ -187,6 +187,8 @@ def common_coins(crowd: Crowd, units: UnitRows, value: Floats) -> float:
     coin = compact_codes(crowd.answers.coin[units.rows[units.starts]])
     people = np.bincount(coin)
     is_shared = people > 1
+    if not is_shared.any():
+        return 0.0
     if float((people[is_shared].astype(np.float64) ** 2).sum()) > MOST_PAIRS:
         return np.inf
     size = np.sqrt(np.maximum(np.bincount(position, value**2, m), 1e-300))

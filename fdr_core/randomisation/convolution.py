@@ -23,8 +23,10 @@ GRID, COARSE_GRID, MANY_VALUES = 16, 8, 64
 FINE_UP_TO = 2_000_000
 #: Beyond this many values neighbours are flipped together: a smaller group of flips, hence still an exact test.
 MOST_VALUES = 4096
-#: Numbers held at once while the distributions of many owners are computed.
+#: Numbers that each thread holds at once while the distributions of many owners are computed.
 _BATCH = 200_000
+#: A group of owners is work enough for a second thread to pay from so many groups on.
+FEW_GROUPS = 4
 #: P-values below this are not told apart: the transform carries 16 digits.
 SMALLEST_P = 1e-15
 
@@ -80,7 +82,7 @@ class SignSums:
     def for_each_block(self, work: Callable[[Block], None]) -> None:
         """Call ``work`` on the distributions of ``|T|``; owners without values are left out."""
         starts, reach = np.searchsorted(self.owner, np.arange(len(self.unit) + 1)), self.reach
-        for_each(lambda group: work(self._block(*group, starts, reach)), list(self._groups(reach)), many=4)
+        for_each(lambda group: work(self._block(*group, starts, reach)), list(self._groups(reach)), many=FEW_GROUPS)
 
     def _groups(self, reach: Ints) -> Iterator[tuple[Ints, int]]:
         """Many owners of about equal reach at a time, and the length of the transform that they need."""

@@ -26,8 +26,8 @@ SCALES, SCALE_SHARES = np.array([0.6, 1.0, 3.0]), np.array([0.25, 0.55, 0.2])
 #: The rate that thresholds are planned for; any other is served by the same weights. A little above the usual .1: the
 #: floor below takes its part.
 PLANNED_RATE = 0.12
-#: Where nobody shares a coin, a threshold gets room by up to this factor, as far as no further p-value is reached. The
-#: list scales all thresholds alike; whose few answers reach few p-values would be lost by the first step down.
+#: Where nobody shares a coin, a threshold gets room by up to this factor, at most up to the next p-value. The list
+#: scales all thresholds alike; whose few answers reach few p-values would be lost by the first step down.
 ROOM = 1.8
 #: What choices say about a lean counts up to this log ratio, and up to less in small teams: people disagree for other
 #: reasons too, and a small team shows little of how much.
@@ -35,6 +35,8 @@ MOST_FROM_CHOICES, _TEAM = 4.0, 60.0
 #: Nobody's weight is below about this share of the mean, so that nobody is out of reach; but for those whose answers
 #: are too few to reach that in any case.
 FLOOR = 0.03
+#: Of a plan, where there is none: small enough not to count beside one.
+NEXT_TO_NOTHING = 1e-6
 #: Shares of leaning annotators that are planned for; what is believed of them counts like so many annotators.
 LEANING = np.array([0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5])
 _PRIOR_ANNOTATORS, _PRIOR_LEANING = 50.0, 0.15
@@ -107,7 +109,18 @@ def planned_thresholds(
     reachable = _reachable(null, found)
     planned = _plan(*reachable, said + np.log(LEANING / (1 - LEANING))[:, None])
     floor = np.where(smallest <= FLOOR * QUARTER, FLOOR * planned[0].mean(), 0.0)
-    return np.maximum.accumulate([_with_room(threshold, null, room) for threshold in planned + floor], axis=0)
+    with_room = np.array([_with_room(threshold, null, room) for threshold in planned + floor])
+    return _never_nothing(np.maximum.accumulate(with_room, axis=0))
+
+
+def _never_nothing(thresholds: Floats) -> Floats:
+    """Where nothing is planned at a share of leaning, next to nothing of what is planned at the next larger share.
+
+    So that weights, which are relative, keep falling with the share.
+    """
+    is_planned = thresholds.max(axis=1, initial=0.0) > 0
+    least = thresholds[is_planned.argmax()] if is_planned.any() else np.ones(thresholds.shape[1])
+    return np.where(is_planned[:, None], thresholds, NEXT_TO_NOTHING * least)
 
 
 def _with_room(threshold: Floats, null: Table, room: float) -> Floats:
@@ -150,7 +163,7 @@ def weights_at(planned: Floats, share: Floats | float) -> Floats:
     part = (share - LEANING[upper - 1]) / (LEANING[upper] - LEANING[upper - 1])
     j = np.arange(m)
     t = (1 - part) * planned[upper - 1, j] + part * planned[upper, j]
-    return np.asarray(t * m / t.sum()) if t.sum() > 0 else np.ones(m)
+    return np.asarray(t * m / t.sum())
 
 
 def _plan(null: Table, found: Table, prior: Floats) -> Floats:
@@ -172,7 +185,7 @@ def _plan(null: Table, found: Table, prior: Floats) -> Floats:
 def _levels(prior: Floats, odds: Floats) -> Ints:
     """The first of `LOG_RATIOS` at which each annotator's posterior odds are reached; their number where none is."""
     step = np.ceil((odds[:, None] - prior - LOG_RATIOS[0]) / (LOG_RATIOS[1] - LOG_RATIOS[0]) - 1e-9)
-    return np.clip(step, 0, len(LOG_RATIOS)).astype(np.int64)
+    return np.asarray(np.clip(step, 0, len(LOG_RATIOS)), dtype=np.int64)
 
 
 def _at(table: Table, level: Ints) -> Floats:

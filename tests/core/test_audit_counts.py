@@ -143,12 +143,23 @@ def test_orders_that_everybody_saw_alike_are_counted_once_and_not_by_the_annotat
 
 @pytest.mark.parametrize(("n_answers", "is_shared"), [(40, False), (39, True)])
 def test_coins_are_shared_beyond_a_twentieth_of_the_answers(n_answers: int, is_shared: bool) -> None:
-    who = np.zeros(n_answers, dtype=int)
-    who[1] = 1
+    who = np.arange(n_answers) % 2
     coin = np.maximum(np.arange(n_answers) - 1, 0)  # the first two answers, by two people, under one coin
     use = coins.CoinUse.of(rows(who, who, who + 1, coin=coin))
     assert (use.shared_answers, use.is_shared) == (2 / n_answers, is_shared)
     assert use.n_coins == n_answers - 1
+
+
+def test_coins_are_shared_where_many_people_met_nothing_but_shared_tasks() -> None:
+    # forty people with ten own answers each, and four or five newcomers with the same two tasks: 2 % of the answers
+    own = np.repeat(np.arange(40), 10)
+    for n_new, is_shared in [(2, False), (3, True)]:
+        who = np.concatenate([own, 40 + np.arange(2 * n_new) // 2])
+        coin = np.concatenate([np.arange(400), 400 + np.arange(2 * n_new) % 2])
+        use = coins.CoinUse.of(rows(who, who, who + 1, coin=coin))
+        assert use.shared_answers < coins.SHARED_FROM
+        assert use.shared_of_one == n_new / (40 + n_new)
+        assert use.is_shared == is_shared
 
 
 def test_shares_and_numbers_of_coins_worked_by_hand() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import detect, simulate
+from fdr_core import Comparisons, detect, scenarios, simulate
 from fdr_core.simulate import Simulated
 
 
@@ -79,6 +79,46 @@ def test_guarantee_says_in_plain_words_what_is_proven(
     assert guarantee.sentence.startswith("Of the entries on such lists at most about 1 in 5 is wrong")
     assert says in guarantee.sentence
     assert pickle.loads(pickle.dumps(guarantee)).sentence == guarantee.sentence
+
+
+@pytest.mark.parametrize("options", [{"method": "paper"}, {"decide_by": "lbi", "copies": 1}])
+def test_whom_no_list_is_short_enough_for_is_never_called_free_of_a_lean(options: dict[str, Any]) -> None:
+    """With one copy the shortest list has ten people; here are six."""
+    six = simulate.small_team(6, 1, 200, rng=np.random.default_rng(1)).comparisons
+    result = detect(six, draws=3, **options)
+    assert result.smallest_list == 10
+    assert result.flagged == []
+    assert set(result.annotators["finding"]) == {"suspicious, not enough to flag", "not assessable"}
+    assert "no lean seen" in set(detect(six, draws=3, decide_by="lbi").annotators["finding"])
+
+
+def test_who_saw_one_order_only_cannot_be_told_where_both_orders_are_compared() -> None:
+    both = scenarios.both_orders(3, 0, 400, rng=np.random.default_rng(2)).comparisons
+    is_second = np.arange(len(both)) >= len(both) // 2
+    result = detect(both.take(~(is_second & (both.annotator == 0))), draws=0)
+    assert result.audit.how == "both orders"
+    row = result.annotators.set_index("annotator").loc[both.annotators[0]]
+    assert (row["comparisons"], row["p_value"], row["finding"]) == (400, 1.0, "not assessable")
+    assert "no lean seen" in set(result.annotators["finding"])
+
+
+def test_construction_that_can_judge_nobody_leaves_no_list_beside_it() -> None:
+    unique = simulate.unique_pairs(rng=np.random.default_rng(0)).comparisons
+    result = detect(unique, method="paper", sides="random", draws=1)
+    assert (result.audit.how, result.audit.construction) == ("none", "none")
+    assert result.exact.flagged == []
+    assert set(result.annotators["finding"]) == {"not assessable"}
+
+
+def test_guarantee_with_own_coins_is_proven_only_where_nobody_shares_any(team: Simulated) -> None:
+    c = team.comparisons
+    coin = np.arange(len(c))
+    coin[np.flatnonzero(c.annotator != c.annotator[0])[0]] = 0  # two people met one task
+    shared = Comparisons.from_arrays(c.annotator, c.left, c.right, c.outcome, coin=coin)
+    result = detect(shared, draws=0)
+    assert result.audit.how == "own coins"
+    assert result.guarantee.kind == "FDR, measured"
+    assert "less than 1 % of the answers stand under coins that several people met" in result.guarantee
 
 
 def test_guarantee_of_flips_forced_or_with_shared_coins_says_so(team: Simulated) -> None:

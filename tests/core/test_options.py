@@ -5,9 +5,10 @@ from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 
-from fdr_core import ConfigurationError, detect
+from fdr_core import ConfigurationError, detect, simulate
 from fdr_core.audit import METHODS, SIDES
 from fdr_core.knockoffs.slack import SOLVERS
 from fdr_core.options import BY_NAME, OPTIONS, Option, Options
@@ -32,6 +33,13 @@ def test_checked_values_name_every_option_in_the_order_of_the_table() -> None:
 )
 def test_choices_are_what_is_registered(name: str, registered: Collection[str]) -> None:
     assert set(BY_NAME[name].choices) == set(registered)
+
+
+def test_copies_with_the_papers_construction_are_refused() -> None:
+    team = simulate.small_team(12, 2, 100, rng=np.random.default_rng(5))
+    with pytest.raises(ConfigurationError, match=r"copies was 7, but the paper's construction .* has one copy"):
+        detect(team.comparisons, method="paper", copies=7)
+    assert detect(team.comparisons, method="paper", copies=1, draws=1).parameters["copies"] == 1
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

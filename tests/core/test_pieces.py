@@ -1,11 +1,14 @@
 """Pieces of many rows, on several threads: every row once, errors told, the same results."""
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from fdr_core import pieces
+from fdr_core import detect, pieces, simulate
+from fdr_core.simulate import Simulated
 
 
 @pytest.mark.parametrize("n", [0, 1, pieces.ROWS, pieces.ROWS + 1, 40 * pieces.ROWS + 7])
@@ -36,3 +39,28 @@ def test_an_error_of_a_piece_is_raised(n: int) -> None:
 
     with pytest.raises(ValueError, match="piece 2"):
         pieces.for_each(work, range(n))
+
+
+def one_order_for_all() -> Simulated:
+    return simulate.unique_pairs(rng=np.random.default_rng(1))
+
+
+def graded() -> Simulated:
+    return simulate.large_crowd("H5", rng=np.random.default_rng(2))
+
+
+@pytest.mark.parametrize("make", [graded, one_order_for_all])
+def test_detection_on_two_threads_equals_that_on_one(
+    make: Callable[[], Simulated], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces so small that every loop over rows has many."""
+    comparisons = make().comparisons
+    monkeypatch.setattr(pieces, "ROWS", 64)
+    results = []
+    for threads in (1, 2):
+        monkeypatch.setattr(pieces, "_THREADS", threads)
+        results.append(detect(comparisons, draws=0))
+    one, two = results
+    assert one.flagged == two.flagged
+    pd.testing.assert_frame_equal(one.annotators, two.annotators, check_exact=True)
+    pd.testing.assert_frame_equal(one.ranking, two.ranking, check_exact=True)

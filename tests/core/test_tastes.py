@@ -85,7 +85,17 @@ def test_judges_of_one_taste_are_left_where_the_consensus_is() -> None:
     answers = judged(np.random.default_rng(3), deviation=np.zeros((JUDGES, ITEMS)))
     consensus = Consensus(answers, n_items=ITEMS, n_annotators=JUDGES, ridge=5.0)
     found = fit_tastes(answers, consensus, np.arange(JUDGES), ITEMS, JUDGES)
+    assert found.converged
     assert np.abs(found.deviation).max() < 0.2
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.3, 1.5])
+@pytest.mark.parametrize("each", [60, 300])
+def test_fit_converges_however_much_tastes_differ(spread: float, each: int) -> None:
+    rng = np.random.default_rng([6, each])
+    answers = judged(rng, deviation=rng.normal(scale=spread, size=(JUDGES, ITEMS)), each=each)
+    consensus = Consensus(answers, n_items=ITEMS, n_annotators=JUDGES, ridge=5.0)
+    assert fit_tastes(answers, consensus, np.arange(JUDGES), ITEMS, JUDGES).converged
 
 
 def test_answers_that_do_not_count_leave_no_trace() -> None:
@@ -99,14 +109,14 @@ def test_answers_that_do_not_count_leave_no_trace() -> None:
     assert one.deviation == pytest.approx(two.deviation)
 
 
-def test_taste_takes_ten_answers_per_item_and_numbers_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taste_takes_ten_answers_per_item_and_work_that_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     who = np.repeat([0, 1, 2], [59, 60, 200])
     answers = Answers(who, *(np.zeros(len(who), dtype=np.int64),) * 2, np.ones(len(who)), who, np.ones(len(who)))
     assert who_has_many(answers, np.array([0, 1, 2]), ITEMS, 3).tolist() == [1, 2]
     assert who_has_many(answers, np.array([0, 2]), ITEMS, 3).tolist() == [2]
-    monkeypatch.setattr(tastes, "MOST_NUMBERS", 2 * ITEMS**2)
+    monkeypatch.setattr(tastes, "MOST_WORK", 2 * ITEMS**3)
     assert who_has_many(answers, np.array([0, 1, 2]), ITEMS, 3).tolist() == [1, 2]
-    monkeypatch.setattr(tastes, "MOST_NUMBERS", 2 * ITEMS**2 - 1)
+    monkeypatch.setattr(tastes, "MOST_WORK", 2 * ITEMS**3 - 1)
     assert who_has_many(answers, np.array([0, 1, 2]), ITEMS, 3).tolist() == []
 
 

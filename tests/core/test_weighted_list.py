@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fdr_core.randomisation.convolution import SignSums
-from fdr_core.randomisation.plan import FLOOR, LEANING, ROOM, leaning_shares, planned_thresholds, weights_at
+from fdr_core.randomisation.plan import (
+    FLOOR,
+    LEANING,
+    LOG_RATIOS,
+    ROOM,
+    _never_nothing,
+    leaning_shares,
+    planned_thresholds,
+    weights_at,
+)
 from fdr_core.randomisation.results import sign_tests
 from fdr_core.selection import weighted_list
 
@@ -132,7 +141,17 @@ def test_weights_at_have_mean_one() -> None:
     w = weights_at(planned, 0.2)
     assert w.mean() == pytest.approx(1.0)
     assert (w[:2] == 5.0).all()
-    assert weights_at(np.zeros((len(LEANING), 3)), 0.2).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_weights_fall_with_the_share_of_leaning_also_where_nothing_is_planned() -> None:
+    null, found = np.zeros((2, 3, len(LOG_RATIOS)), dtype=np.float32)
+    null[:, :3], found[:, :3] = (0.5, 0.25, 0.1), (0.6, 0.3, 0.12)  # a lean hardly shows: nothing is worth planning
+    nobody = planned_thresholds(null, found, np.ones(3), np.zeros(3))
+    assert (nobody > 0).all()
+    assert weights_at(nobody, 0.2).tolist() == [1.0, 1.0, 1.0]
+    planned = _never_nothing(np.array([[0.0, 0.0], [0.0, 0.1], [0.05, 0.2]]))
+    assert (np.diff(planned, axis=0) >= 0).all()
+    assert planned[0] == pytest.approx([0.0, 1e-7])
 
 
 def test_nobody_is_out_of_reach_but_those_with_too_few_answers_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

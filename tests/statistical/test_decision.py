@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.random import Generator
 
-from fdr_core import scenarios, simulate
+from fdr_core import Comparisons, scenarios, simulate
 from fdr_core.simulate import Simulated
 from tests.statistical.monte_carlo import measure
 
@@ -61,8 +62,39 @@ def test_sides_that_no_coin_decided_keep_the_rate() -> None:
     assert measured.power.mean() >= 0.4, measured
 
 
+def newcomers_on_shared_tasks(rng: Generator) -> Simulated:
+    """Thirty people with 700 own answers each, and 95 newcomers who only met the same eleven clear tasks; nobody
+    leans."""
+    n_items, n_old, n_new, n_tasks = 30, 30, 95, 11
+    theta = rng.normal(size=n_items)
+    own, shared = 700 * n_old, rng.integers(n_items, size=n_tasks)
+    left = np.concatenate([rng.integers(n_items, size=own), np.tile(shared, n_new)])
+    gap = np.concatenate([rng.integers(1, n_items, size=own), np.tile(rng.integers(1, n_items, size=n_tasks), n_new)])
+    right = (left + gap) % n_items
+    who = np.concatenate([np.repeat(np.arange(n_old), 700), n_old + np.repeat(np.arange(n_new), n_tasks)])
+    coin = np.concatenate([np.arange(own), own + np.tile(np.arange(n_tasks), n_new)])
+    slope = np.where(who < n_old, 0.5, 30.0)
+    outcome = np.where(slope * (theta[left] - theta[right]) + rng.logistic(size=len(who)) > 0, 1.0, -1.0)
+    comparisons = Comparisons.from_arrays(who, left, right, outcome, coin=coin)
+    nobody = np.zeros(n_old + n_new, dtype=np.int64)
+    return Simulated(comparisons, nobody != 0, theta, nobody)
+
+
+def test_newcomers_who_met_the_same_few_tasks_are_rarely_flagged_together() -> None:
+    runs = 50
+    measured = measure(newcomers_on_shared_tasks, runs, seed=35, draws=0)
+    assert (measured.found > 0).mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs), measured
+
+
 @pytest.mark.parametrize("n_annotators", [12, 100])
 def test_nobody_leans_and_few_lists_name_anybody(n_annotators: int) -> None:
     runs = 50
     measured = measure(lambda rng: simulate.small_team(n_annotators, 0, 40, rng=rng), runs, seed=34, draws=0)
     assert (measured.found > 0).mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs), measured
+
+
+@pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 5, "aggregate": "evalues"}], ids=["one draw", "e-values"])
+def test_leans_below_the_limit_leave_the_rate_of_a_proven_lbi_list(options: dict[str, Any]) -> None:
+    """Mild big leaners win every race; counted as wins and dropped afterwards, they made room for honest people."""
+    measured = measure(lambda rng: scenarios.mild_big_leaners(rng=rng), 16, seed=36, decide_by="lbi", **options)
+    assert measured.holds(), measured

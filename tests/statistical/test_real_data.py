@@ -37,21 +37,44 @@ def test_worldcollege_with_the_papers_method_flags_the_papers_annotators(dataset
     assert table["right"].tolist() == clicks["right_clicks"].tolist()
 
 
-def test_worldcollege_by_default_judges_by_flips_and_flags_mostly_the_papers_annotators(
-    dataset: Callable[[str], Path],
+@pytest.mark.parametrize(
+    ("name", "table", "least", "most_others"),
+    [
+        ("worldcollege", "worldcollege/paper_table8.csv", 26, 1),
+        ("humanage", "paper_tables/table3_humanage.csv", 17, 77),
+        ("iqa_ref1", "paper_tables/table7_iqa_ref1.csv", 19, 152),
+    ],
+)
+def test_papers_annotators_are_flagged_by_default(
+    dataset: Callable[[str], Path], name: str, table: str, least: int, most_others: int
 ) -> None:
-    folder = dataset("worldcollege")
-    papers = set(pd.read_csv(folder / "paper_table8.csv")["annotator"])
-    result = detect(read(folder))
-    assert result.audit.construction == "flip"
-    assert len(papers & set(result.flagged)) >= 20
-    assert len(set(result.flagged) - papers) <= 6
+    papers = set(pd.read_csv(dataset(name).parent / table)["annotator"])
+    flagged = set(detect(read(dataset(name)), draws=0).flagged)
+    assert len(papers & flagged) >= least
+    assert len(flagged - papers) <= most_others
 
 
-def test_ukpconvarg1_as_a_cleaned_crowd_has_next_to_nobody_flagged(dataset: Callable[[str], Path]) -> None:
+def test_judges_who_lean_beyond_the_limit_are_flagged_and_no_others(dataset: Callable[[str], Path]) -> None:
+    table = detect(read(dataset("alpaca_eval_judges"), instruction="coin"), draws=0).annotators
+    leans = (table["bias"].abs() >= 0.1) & (table["p_value"] < 0.001)
+    assert leans.sum() == 2
+    assert table["flagged"].tolist() == leans.tolist()
+
+
+def test_llmfao_has_fifteen_who_lean(dataset: Callable[[str], Path]) -> None:
+    assert len(detect(read(dataset("llmfao"), id="coin"), draws=0).flagged) >= 15
+
+
+def test_pandalm_whose_pairs_always_stand_in_one_order_cannot_be_judged(dataset: Callable[[str], Path]) -> None:
+    result = detect(read(dataset("pandalm")), draws=0)
+    assert result.flagged == []
+    assert set(result.annotators["finding"]) == {"not assessable"}
+
+
+def test_ukpconvarg1_as_a_cleaned_crowd_has_nobody_flagged(dataset: Callable[[str], Path]) -> None:
     result = detect(read(dataset("ukpconvarg1")))
     assert result.audit.figures["components"] == 32
-    assert len(result.flagged) <= 5
+    assert result.flagged == []
 
 
 @pytest.mark.parametrize(("name", "columns"), [("worldcollege", {}), ("llmfao", {"id": "coin"})])
