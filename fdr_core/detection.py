@@ -128,7 +128,8 @@ def detect(
         Columns of ``annotators``: counts, ``bias`` with its 95 % interval, ``p_value`` and ``q_value`` (adjusted) of
         the exact test, ``exact_list``, ``lbi_share`` of draws that select, ``lbi_list``, ``entry`` on the path,
         ``match_ratio`` with the consensus, ``finding`` (a key of `fdr_core.findings.FINDINGS`), ``flagged``,
-        ``difference`` of the two lists in words, ``more_needed`` answers, and evidence in time. NaN: not judged.
+        ``difference`` of the two lists in words, ``more_needed`` answers, and evidence in time. NaN: not judged; a list
+        is None for everybody where its method judged nobody.
 
     Raises
     ------
