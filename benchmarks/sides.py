@@ -37,7 +37,8 @@ def main() -> None:
             passed = [answers for answers, how in zip(made, endings, strict=True) if how == "own coins"]
             line = f"{m} x {each}, {name}: {dict(Counter(endings))}"
             if not leaning and passed:
-                rates = {t: np.mean([has_flag(answers, t) for answers in passed]) for t in ("residuals", "clicks")}
+                tests = ("list", "residuals", "clicks")
+                rates = {t: np.mean([has_flag(answers, t) for answers in passed]) for t in tests}
                 line += "; any flag where coins are trusted: " + ", ".join(f"{t} {r:.2f}" for t, r in rates.items())
             print(line, flush=True)
 

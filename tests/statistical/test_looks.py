@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("make", [together, joining], ids=["side by side", "joining one by one"])
-@pytest.mark.parametrize(("n_biased", "runs", "least"), [(0, 80, 0.0), (12, 30, 0.8)])
+@pytest.mark.parametrize(("n_biased", "runs", "least"), [(0, 60, 0.0), (12, 20, 0.8)])
 def test_lasting_flags_over_ten_looks_hold_the_rate_and_find_the_biased(
     make: Any, n_biased: Any, runs: int, least: Any
 ) -> None:
