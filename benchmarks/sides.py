@@ -7,14 +7,32 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
-from harness.sides import audited, has_flag, opposite_batches, own_coins
+from fdr_core import Comparisons, detect
+from fdr_core.answers import Answers
+from harness.sides import Q, audited, has_flag, opposite_batches, own_coins
 
 SEED = 5000
 #: Annotators and answers each.
 TEAMS = ((12, 100), (30, 60), (100, 20), (300, 30))
+
+
+def on_the_list(answers: Answers) -> bool:
+    """Whether anybody is on the list that people see."""
+    made = Comparisons.from_arrays(answers.annotator, answers.left, answers.right, answers.outcome)
+    return bool(detect(made, q=Q, draws=0).flagged)
+
+
+#: Ways to flag somebody, by name.
+TESTS: Mapping[str, Callable[[Answers], bool]] = {
+    "list": on_the_list,
+    "residuals": partial(has_flag, test="residuals"),
+    "clicks": partial(has_flag, test="clicks"),
+}
 
 
 def main() -> None:
@@ -37,8 +55,7 @@ def main() -> None:
             passed = [answers for answers, how in zip(made, endings, strict=True) if how == "own coins"]
             line = f"{m} x {each}, {name}: {dict(Counter(endings))}"
             if not leaning and passed:
-                tests = ("list", "residuals", "clicks")
-                rates = {t: np.mean([has_flag(answers, t) for answers in passed]) for t in tests}
+                rates = {test: np.mean([flags(answers) for answers in passed]) for test, flags in TESTS.items()}
                 line += "; any flag where coins are trusted: " + ", ".join(f"{t} {r:.2f}" for t, r in rates.items())
             print(line, flush=True)
 

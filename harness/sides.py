@@ -9,9 +9,7 @@ from scipy.stats import binom
 from fdr_core.answers import Answers, sum_answers
 from fdr_core.audit import Audit, AuditInput, audit
 from fdr_core.baselines import benjamini_hochberg
-from fdr_core.comparisons import Comparisons
 from fdr_core.design import item_solver
-from fdr_core.detection import detect
 from fdr_core.evidence import sign_flip_p_values
 from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.types import Floats
@@ -47,11 +45,7 @@ def opposite_batches(m: int, each: int) -> Floats:
 
 
 def has_flag(answers: Answers, test: str, n_items: int = N_ITEMS) -> bool:
-    """Whether anybody is flagged: by the "list" that people see, or by Benjamini-Hochberg on exact tests per annotator
-    of their "clicks" or "residuals"."""
-    if test == "list":
-        made = Comparisons.from_arrays(answers.annotator, answers.left, answers.right, answers.outcome)
-        return bool(detect(made, q=Q, draws=0).flagged)
+    """Whether Benjamini-Hochberg on exact tests per annotator, of "clicks" or "residuals", flags anybody."""
     m = int(answers.annotator.max()) + 1
     if test == "clicks":
         n = np.bincount(answers.annotator, minlength=m)
