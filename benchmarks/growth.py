@@ -26,18 +26,18 @@ from typing import Any
 
 import numpy as np
 import psutil
+from evenhand.domain import Batch, Comparison, Project, ProjectRef, Trigger, plain_answer
+from evenhand.ingest.events import handle_event
+from evenhand.label_studio import payloads
+from evenhand.runs.run import analyse
+from evenhand.runs.statistics import StatisticsCache
+from evenhand.runs.worker import Runs
+from evenhand.settings import Settings
+from evenhand.store import Store
+from evenhand.store.engine import migrate, open_engine
+from evenhand.store.schema import annotators, changes, comparisons, projects, tasks
 from sqlalchemy import select, text
 
-from backend.domain import Batch, Comparison, Project, ProjectRef, Trigger, plain_answer
-from backend.ingest.events import handle_event
-from backend.label_studio import payloads
-from backend.runs.run import analyse
-from backend.runs.statistics import StatisticsCache
-from backend.runs.worker import Runs
-from backend.settings import Settings
-from backend.store import Store
-from backend.store.engine import migrate, open_engine
-from backend.store.schema import annotators, changes, comparisons, projects, tasks
 from benchmarks.growth_fill import ANSWERS_PER_ANNOTATOR, ITEMS, Crowd, fill
 from harness.label_configs import PAIRWISE
 from harness.service import event

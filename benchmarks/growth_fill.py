@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from evenhand.domain import Batch, Task, plain_answer
+from evenhand.store import Store
+from evenhand.store.schema import annotators, changes, comparisons, projects, tasks
 from sqlalchemy import insert, update
-
-from backend.domain import Batch, Task, plain_answer
-from backend.store import Store
-from backend.store.schema import annotators, changes, comparisons, projects, tasks
 
 ANSWERS_PER_TASK = 3
 ANSWERS_PER_ANNOTATOR = 1000

@@ -17,7 +17,7 @@ PROGRAMS = {
     "import fdr_core": ["-c", "import fdr_core"],
     "import fdr_core.record": ["-c", "import fdr_core.record"],
     "from fdr_core import Comparisons, detect": ["-c", "from fdr_core import Comparisons, detect"],
-    "evenhand --help": ["-m", "backend.cli", "--help"],
+    "evenhand --help": ["-m", "evenhand.cli", "--help"],
     "python alone": ["-c", "pass"],
 }
 

@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from statistics import median
 
+from evenhand.app import create_app
+from evenhand.projects.config import parse_config
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store
 from flask.testing import FlaskClient
 
-from backend.app import create_app
-from backend.projects.config import parse_config
-from backend.settings import Settings
-from backend.store import Store, open_store
 from benchmarks.growth_fill import Crowd, fill
 from harness import world
 

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from evenhand.domain import Batch, ProjectRef
+from evenhand.store import Store, open_store
+from evenhand.store.schema import projects
 
-from backend.domain import Batch, ProjectRef
-from backend.store import Store, open_store
-from backend.store.schema import projects
 from benchmarks import growth, growth_fill
 from harness.label_configs import PAIRWISE
 from harness.service import EPOCH, Service, event, fill, register, stored_ids, wait_for_run

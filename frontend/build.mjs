@@ -1,9 +1,9 @@
-// Bundles the charts into backend/web/static/charts.js; with --check it only tells whether the committed file is current.
+// Bundles the charts into backend/evenhand/web/static/charts.js; with --check it only tells whether the committed file is current.
 import { build } from "esbuild";
 import { readFile, writeFile } from "node:fs/promises";
 
-const target = new URL("../backend/web/static/charts.js", import.meta.url);
-const licences = new URL("../backend/web/static/charts.LICENSES.txt", import.meta.url);
+const target = new URL("../backend/evenhand/web/static/charts.js", import.meta.url);
+const licences = new URL("../backend/evenhand/web/static/charts.LICENSES.txt", import.meta.url);
 
 const result = await build({
   entryPoints: [new URL("src/charts.js", import.meta.url).pathname],

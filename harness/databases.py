@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from evenhand.store import Store
+from evenhand.store.engine import migrate, open_engine
 from sqlalchemy import event
-
-from backend.store import Store
-from backend.store.engine import migrate, open_engine
 
 
 def new_store(path: Path, clock: Callable[[], float] | None = None) -> Store:

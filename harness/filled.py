@@ -2,9 +2,20 @@
 
 from typing import Any
 
-from backend.domain import Batch, Comparison, Project, ProjectRef, Publication, RunResult, StoredEvidence, Task, Trigger
-from backend.projects.config import ProjectConfig
-from backend.store import Store
+from evenhand.domain import (
+    Batch,
+    Comparison,
+    Project,
+    ProjectRef,
+    Publication,
+    RunResult,
+    StoredEvidence,
+    Task,
+    Trigger,
+)
+from evenhand.projects.config import ProjectConfig
+from evenhand.store import Store
+
 from harness.label_configs import PAIRWISE
 
 URL = "http://ls"

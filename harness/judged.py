@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from backend.store import Store
+from evenhand.store import Store
+
 from fdr_core import Comparisons, SufficientStatistics
 
 

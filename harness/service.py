@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 import psutil
+from evenhand.domain import Batch, plain_answer
+from evenhand.settings import Settings
+from evenhand.store import open_store
 
-from backend.domain import Batch, plain_answer
-from backend.settings import Settings
-from backend.store import open_store
 from fdr_core.simulate import shaped
 from harness.label_configs import PAIRWISE
 from harness.ports import free_port
@@ -48,7 +48,7 @@ class Service:
     def start(self) -> float:
         """Start and wait until it answers; return the seconds that took."""
         begun = time.perf_counter()
-        command = [sys.executable, "-m", "backend.cli", "serve"]
+        command = [sys.executable, "-m", "evenhand.cli", "serve"]
         self.process = psutil.Popen(command, env=self.environment, stdout=self.log, stderr=self.log)
         try:
             self.wait_healthy()

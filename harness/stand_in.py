@@ -14,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from backend.label_studio.payloads import ALERT_ANNOTATOR
+from evenhand.label_studio.payloads import ALERT_ANNOTATOR
+
 from harness.fake_label_studio import LEGACY_TOKEN, FakeLabelStudio
 
 Json = dict[str, Any]

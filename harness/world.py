@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from evenhand.domain import Batch, Project, ProjectRef, RunResult, Task, Trigger, plain_answer
+from evenhand.runs.worker import Runs
+from evenhand.store import Store
 
-from backend.domain import Batch, Project, ProjectRef, RunResult, Task, Trigger, plain_answer
-from backend.runs.worker import Runs
-from backend.store import Store
 from fdr_core.simulate import small_team
 from harness.label_configs import PAIRWISE
 

@@ -39,25 +39,25 @@ SUBJECTS = {
     "fdr_core.evidence": ("tests/core/test_evidence.py",),
     "fdr_core.ranking": ("tests/core/test_ranking.py", "tests/core/test_logistic_ranking.py"),
     "fdr_core.selection": ("tests/core/test_selection.py", "tests/core/test_weighted_list.py"),
-    "backend.ingest.events": (
+    "evenhand.ingest.events": (
         "tests/backend/test_events.py",
         "tests/backend/test_ml_api.py",
         "tests/backend/test_pull_and_events.py",
     ),
-    "backend.label_studio.payloads": (
+    "evenhand.label_studio.payloads": (
         "tests/backend/test_payloads.py",
         "tests/backend/test_payload_limits.py",
         "tests/backend/test_captured_payloads.py",
         "tests/backend/test_controls.py",
     ),
-    "backend.publish.plan": ("tests/backend/test_publish_plan.py",),
-    "backend.runs.schedule": ("tests/backend/test_schedule.py", "tests/backend/test_clock_jumps.py"),
-    "backend.store.merge": (
+    "evenhand.publish.plan": ("tests/backend/test_publish_plan.py",),
+    "evenhand.runs.schedule": ("tests/backend/test_schedule.py", "tests/backend/test_clock_jumps.py"),
+    "evenhand.store.merge": (
         "tests/backend/test_merge.py",
         "tests/backend/test_store_comparisons.py",
         "tests/backend/test_pull.py",
     ),
-    "backend.web.auth": ("tests/backend/test_access.py", "tests/backend/test_security.py"),
+    "evenhand.web.auth": ("tests/backend/test_access.py", "tests/backend/test_security.py"),
 }
 
 

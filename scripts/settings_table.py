@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from backend.settings import TABLE
+from evenhand.settings import TABLE
+
 from fdr_core.options import OPTIONS, Option
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -80,30 +80,30 @@ LAYERS = (
     Layer(
         "domain and payloads",
         (
-            "backend.domain",
-            "backend.errors",
-            "backend.json_values",
-            "backend.judged",
-            "backend.logs",
-            "backend.private_files",
-            "backend.pseudonyms",
-            "backend.settings",
-            "backend.terminal",
-            "backend.version",
-            "backend.label_studio.label_config",
-            "backend.label_studio.payloads",
-            "backend.label_studio.review_fields",
-            "backend.label_studio.side_words",
-            "backend.projects.config",
+            "evenhand.domain",
+            "evenhand.errors",
+            "evenhand.json_values",
+            "evenhand.judged",
+            "evenhand.logs",
+            "evenhand.private_files",
+            "evenhand.pseudonyms",
+            "evenhand.settings",
+            "evenhand.terminal",
+            "evenhand.version",
+            "evenhand.label_studio.label_config",
+            "evenhand.label_studio.payloads",
+            "evenhand.label_studio.review_fields",
+            "evenhand.label_studio.side_words",
+            "evenhand.projects.config",
         ),
-        exactly=("backend",),
+        exactly=("evenhand",),
         uses=CORE,
         libraries=("pydantic",),
-        exceptions={"backend.terminal": ("click",)},  # what a program says when its caller can put something right
+        exceptions={"evenhand.terminal": ("click",)},  # what a program says when its caller can put something right
     ),
     Layer(
         "store",
-        ("backend.store",),
+        ("evenhand.store",),
         uses=("domain and payloads",),
         libraries=("sqlalchemy", "alembic", "psycopg"),
         not_from_stdlib=(),
@@ -111,47 +111,47 @@ LAYERS = (
     Layer(
         "use cases",
         (
-            "backend.ingest",
-            "backend.label_studio",
-            "backend.offline",
-            "backend.projects",
-            "backend.publish",
-            "backend.report",
-            "backend.runs",
+            "evenhand.ingest",
+            "evenhand.label_studio",
+            "evenhand.offline",
+            "evenhand.projects",
+            "evenhand.publish",
+            "evenhand.report",
+            "evenhand.runs",
         ),
         uses=("domain and payloads", "store", *CORE),
         libraries=("numpy", "pandas", "requests"),
         exceptions={
-            "backend.report.page": ("jinja2",),  # the report is one page that needs no server
-            "backend.offline.archives": ("pyarrow", "psycopg"),  # archives are summed where they lie
-            "backend.offline.files": ("rich",),  # what offline commands show while they read
+            "evenhand.report.page": ("jinja2",),  # the report is one page that needs no server
+            "evenhand.offline.archives": ("pyarrow", "psycopg"),  # archives are summed where they lie
+            "evenhand.offline.files": ("rich",),  # what offline commands show while they read
         },
     ),
     Layer(
         "web",
-        ("backend.web",),
+        ("evenhand.web",),
         uses=("domain and payloads", "store", "use cases", "numerics"),  # options are declared in the core
         libraries=("flask", "werkzeug", "jinja2", "prometheus_client", "requests"),
-        exceptions={"backend.web.errors": ("gunicorn",)},  # gunicorn raises while a view reads the body
+        exceptions={"evenhand.web.errors": ("gunicorn",)},  # gunicorn raises while a view reads the body
     ),
     Layer(
         "server",
-        ("backend.server",),
+        ("evenhand.server",),
         uses=("domain and payloads", "store", "web"),
         libraries=("gunicorn", "prometheus_client"),
     ),
     Layer(
         "commands",
-        ("backend.commands",),
+        ("evenhand.commands",),
         uses=("domain and payloads", "store", "use cases", "web", "server", *CORE),
         libraries=("click", "rich", "numpy", "pandas", "requests"),
     ),
     Layer(
         "entry points",
-        ("backend._wsgi", "backend.app", "backend.cli", "backend.pytest_gate", "backend.sdk_model"),
+        ("evenhand._wsgi", "evenhand.app", "evenhand.cli", "evenhand.pytest_gate", "evenhand.sdk_model"),
         uses=("domain and payloads", "store", "use cases", "web", "server", "commands", *CORE),
         libraries=("flask", "werkzeug", "click", "label_studio_ml"),
-        exceptions={"backend.pytest_gate": ("pytest",)},  # a plugin that pytest itself loads
+        exceptions={"evenhand.pytest_gate": ("pytest",)},  # a plugin that pytest itself loads
     ),
 )
 

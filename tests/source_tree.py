@@ -59,6 +59,8 @@ class SourceTree:
 
     def _module_name(self, path: Path) -> str:
         parts = path.relative_to(self.root).with_suffix("").parts
+        # A folder on the way to a package is no part of its name.
+        parts = parts[1:] if parts[0] == "backend" else parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

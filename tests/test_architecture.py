@@ -12,7 +12,7 @@ from tests.layers import LAYERS, layer_of, violations
 from tests.source_tree import SourceTree, imports, is_within
 
 ROOT = Path(__file__).resolve().parent.parent
-PRODUCT = SourceTree(ROOT, ("fdr_core", "backend"))
+PRODUCT = SourceTree(ROOT, ("fdr_core", "backend/evenhand"))
 CORE = SourceTree(ROOT, ("fdr_core",))
 AROUND = SourceTree(ROOT, ("harness", "tests", "benchmarks", "scripts", "examples"))
 LONGEST_MODULE = 450
@@ -48,48 +48,53 @@ def made(root: Path, sources: dict[str, str]) -> SourceTree:
         path = (root / name).with_suffix(".py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
-    return SourceTree(root, ("fdr_core", "backend"))
+    return SourceTree(root, ("fdr_core", "backend/evenhand"))
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("backend/ingest/events", "from flask import request\n"),
-        ("backend/runs/brand_new", "def f():\n    import flask\n"),
-        ("backend/publish/deep/inside", "from backend.web import auth\n"),
-        ("backend/report/words", "import jinja2\n"),
-        ("backend/domain", "from sqlalchemy import Table\n"),
-        ("backend/label_studio/payloads", "from ..store import Store\n"),
-        ("backend/store/runs", "from backend.runs import schedule\n"),
-        ("backend/web/api_v1", "import sqlalchemy.orm\n"),
-        ("backend/commands/serve", "from backend.app import create_app\n"),
+        ("backend/evenhand/ingest/events", "from flask import request\n"),
+        ("backend/evenhand/runs/brand_new", "def f():\n    import flask\n"),
+        ("backend/evenhand/publish/deep/inside", "from evenhand.web import auth\n"),
+        ("backend/evenhand/report/words", "import jinja2\n"),
+        ("backend/evenhand/domain", "from sqlalchemy import Table\n"),
+        ("backend/evenhand/label_studio/payloads", "from ..store import Store\n"),
+        ("backend/evenhand/store/runs", "from evenhand.runs import schedule\n"),
+        ("backend/evenhand/web/api_v1", "import sqlalchemy.orm\n"),
+        ("backend/evenhand/commands/serve", "from evenhand.app import create_app\n"),
         ("fdr_core/brand_new", "import pandas as pd\n"),
         ("fdr_core/paths/lbi", "import os\n"),
         ("fdr_core/knockoffs/slack", "import cvxpy\n"),
-        ("fdr_core/detection", "from backend import domain\n"),
-        ("backend/runs/run", "from harness import world\n"),
+        ("fdr_core/detection", "from evenhand import domain\n"),
+        ("backend/evenhand/runs/run", "from harness import world\n"),
     ],
 )
 def test_layers_when_a_module_imports_what_it_must_not_are_broken(tmp_path: Path, module: str, source: str) -> None:
-    others = {"backend/app": "", "backend/domain": "", "backend/store/runs": "", "backend/web/auth": ""}
-    found = violations(made(tmp_path, {**others, "backend/runs/schedule": "", module: source}))
+    others = {
+        "backend/evenhand/app": "",
+        "backend/evenhand/domain": "",
+        "backend/evenhand/store/runs": "",
+        "backend/evenhand/web/auth": "",
+    }
+    found = violations(made(tmp_path, {**others, "backend/evenhand/runs/schedule": "", module: source}))
     assert len(found) == 1
-    assert found[0].startswith(module.replace("/", ".") + ":")
+    assert found[0].startswith(module.removeprefix("backend/").replace("/", ".") + ":")
 
 
 def test_layers_when_a_module_stands_flat_in_the_backend_ask_where_it_belongs(tmp_path: Path) -> None:
-    assert violations(made(tmp_path, {"backend/helpers": ""})) == [
-        "backend.helpers stands in no layer; name its package in tests.layers"
+    assert violations(made(tmp_path, {"backend/evenhand/helpers": ""})) == [
+        "evenhand.helpers stands in no layer; name its package in tests.layers"
     ]
 
 
 def test_layers_when_imports_point_inward_are_kept(tmp_path: Path) -> None:
     sources = {
-        "backend/ingest/events": "from backend.store import Store\nfrom backend.domain import Task\nimport json\n",
-        "backend/store/__init__": "from sqlalchemy import Table\nimport sqlite3\n",
-        "backend/domain": "from fdr_core.inputs.item_keys import item_key\n",
-        "backend/report/page": "from jinja2 import Environment\n",
-        "backend/web/api_v1": "from flask import Flask\nfrom backend.ingest import events\n",
+        "backend/evenhand/ingest/events": "from evenhand.store import S\nfrom evenhand.domain import Task\n",
+        "backend/evenhand/store/__init__": "from sqlalchemy import Table\nimport sqlite3\n",
+        "backend/evenhand/domain": "from fdr_core.inputs.item_keys import item_key\n",
+        "backend/evenhand/report/page": "from jinja2 import Environment\n",
+        "backend/evenhand/web/api_v1": "from flask import Flask\nfrom evenhand.ingest import events\n",
         "fdr_core/knockoffs/slack": "import numpy as np\ndef solve():\n    import cvxpy\n",
         "fdr_core/inputs/item_keys": "import pandas\n",
     }
@@ -99,8 +104,8 @@ def test_layers_when_imports_point_inward_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("backend.projects.reading", "use cases"),
-        ("backend.projects.config", "domain and payloads"),
+        ("evenhand.projects.reading", "use cases"),
+        ("evenhand.projects.config", "domain and payloads"),
         ("fdr_core", "core edges"),
         ("fdr_core.randomisation.coins", "numerics"),
         ("fdr_core.inputs.arena", "tables"),
@@ -151,12 +156,12 @@ def test_core_output_is_returned_and_never_printed() -> None:
 
 def test_environment_is_read_only_by_settings_and_entry_points() -> None:
     # gunicorn loads its settings as a module; serve hands its environment on; Prometheus has a variable of its own.
-    allowed = {"backend.settings", "backend._wsgi", "backend.cli", "backend.sdk_model"}
-    allowed |= {"backend.server.gunicorn_settings", "backend.server.supervisor", "backend.web.metrics"}
+    allowed = {"evenhand.settings", "evenhand._wsgi", "evenhand.cli", "evenhand.sdk_model"}
+    allowed |= {"evenhand.server.gunicorn_settings", "evenhand.server.supervisor", "evenhand.web.metrics"}
     wrong = [
         f"{name}:{node.lineno}"
         for name, tree in PRODUCT.modules.items()
-        if name not in allowed and not is_within(name, "backend.commands")
+        if name not in allowed and not is_within(name, "evenhand.commands")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv"}
     ]
@@ -165,7 +170,7 @@ def test_environment_is_read_only_by_settings_and_entry_points() -> None:
 
 def test_modules_at_import_only_define() -> None:
     """Module level holds definitions, constants and calls that only build values; never a bare call."""
-    allowed_files = {"backend._wsgi", "backend.store.migrations.env"}
+    allowed_files = {"evenhand._wsgi", "evenhand.store.migrations.env"}
     wrong = [
         f"{name}:{node.lineno} runs {ast.unparse(node)[:60]}"
         for name, tree in PRODUCT.modules.items()

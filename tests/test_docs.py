@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 import pytest
+from evenhand.cli import main as program
+from evenhand.settings import TABLE, Setting, Settings
 
-from backend.cli import main as program
-from backend.settings import TABLE, Setting, Settings
 from fdr_core import __version__
 from fdr_core.findings import FINDINGS
 from scripts import settings_table
@@ -75,7 +75,7 @@ def test_command_of_the_program_explains_itself(command: str) -> None:
 
 def routes(folder: Path) -> list[str]:
     """Return the paths of the service, parameters written as {name}."""
-    from backend.app import create_app
+    from evenhand.app import create_app
 
     app = create_app(Settings.from_env({"MODEL_DIR": str(folder)}))
     rules = {re.sub(r"<(?:[^:<>]+:)?([^<>]+)>", r"{\1}", rule.rule) for rule in app.url_map.iter_rules()}

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-
-from backend.cli import COMMANDS, EXTRAS, main
+from evenhand.cli import COMMANDS, EXTRAS, main
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "tests" / "data" / "formats"
@@ -33,7 +32,7 @@ def light(code: str, folder: Path | None = None) -> subprocess.CompletedProcess[
 
 
 def program(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return light(f"from backend.cli import main\nmain({[str(argument) for argument in arguments]!r})", folder)
+    return light(f"from evenhand.cli import main\nmain({[str(argument) for argument in arguments]!r})", folder)
 
 
 def commands(*lines: Sequence[object], folder: Path | None = None) -> list[tuple[int, str, str]]:
@@ -41,7 +40,7 @@ def commands(*lines: Sequence[object], folder: Path | None = None) -> list[tuple
     code = f"""
 import json
 from click.testing import CliRunner
-from backend.cli import main
+from evenhand.cli import main
 done = [CliRunner().invoke(main, line) for line in {[[str(word) for word in line] for line in lines]!r}]
 print(json.dumps([[one.exit_code, one.stdout, one.stderr] for one in done]))
 """
@@ -127,12 +126,12 @@ def test_importing_the_library_loads_neither_pandas_nor_numpy() -> None:
 
 
 def test_help_lists_every_command_and_imports_none() -> None:
-    modules = {path.stem.replace("_", "-") for path in (ROOT / "backend" / "commands").glob("[!_]*.py")}
+    modules = {path.stem.replace("_", "-") for path in (ROOT / "backend" / "evenhand" / "commands").glob("[!_]*.py")}
     assert set(COMMANDS) == modules
     code = (
-        "from backend.cli import main\n"
+        "from evenhand.cli import main\n"
         "try:\n    main(['--help'])\n"
-        "finally:\n    assert not [name for name in sys.modules if name.startswith('backend.commands')]"
+        "finally:\n    assert not [name for name in sys.modules if name.startswith('evenhand.commands')]"
     )
     done = light(code)
     assert done.returncode == 0, done.stderr

@@ -100,13 +100,13 @@ def clean_environment(**settings: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_wheel_holds_every_asset_of_the_source(wheel: Path) -> None:
     shipped = set(zipfile.ZipFile(wheel).namelist())
-    folders = ("backend/store/migrations", "backend/web/templates", "backend/web/static")
+    folders = ("backend/evenhand/store/migrations", "backend/evenhand/web/templates", "backend/evenhand/web/static")
     expected = {
-        path.relative_to(ROOT).as_posix()
+        path.relative_to(ROOT).as_posix().removeprefix("backend/")
         for folder in folders
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
-    } | {"fdr_core/py.typed", "backend/py.typed"}
+    } | {"fdr_core/py.typed", "evenhand/py.typed"}
     assert expected - shipped == set()
     assert [name for name in shipped if name.startswith(("tests", "scripts", "docker"))] == []
 
@@ -118,7 +118,7 @@ def test_wheel_installed_elsewhere_starts_its_program(elsewhere: Path, tmp_path:
     )
     assert done.returncode == 0, done.stderr
     assert "serve" in done.stdout
-    where = [str(elsewhere / "python"), "-c", "import backend, fdr_core; print(backend.__file__, fdr_core.__file__)"]
+    where = [str(elsewhere / "python"), "-c", "import evenhand, fdr_core; print(evenhand.__file__, fdr_core.__file__)"]
     found = subprocess.run(where, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=True)
     assert all(path.startswith(str(elsewhere.parent)) for path in found.stdout.split())
 

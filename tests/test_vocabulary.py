@@ -13,7 +13,7 @@ ENDINGS = (".py", ".md", ".html", ".js", ".toml", ".yml", ".yaml", ".ipynb")
 #: Written by others, or the history of what things were called; results.md is made from cells by `make results`.
 LEFT_OUT = (
     "CHANGELOG.md",
-    "backend/web/static/charts.js",
+    "backend/evenhand/web/static/charts.js",
     "docs/results.md",
     "tests/browser/vendor/",
     "tests/data/",

@@ -1,6 +1,6 @@
 """The model as label-studio-ml's server mounts it: all it does is in Evenhand."""
 
-from backend.sdk_model import EvenhandModel
+from evenhand.sdk_model import EvenhandModel
 
 
 class NewModel(EvenhandModel):

@@ -263,8 +263,8 @@ def large_predictions(service: Service, _scale: Scale) -> Outcome:
 
 def forged_decisions(service: Service, scale: Scale) -> Outcome:
     """Events with the secret that claim decisions of the year 9999: the log stays as it is."""
-    from backend.domain import ProjectRef
-    from backend.store import open_store
+    from evenhand.domain import ProjectRef
+    from evenhand.store import open_store
 
     store = open_store(service.settings)
     try:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import re
 
+from evenhand.settings import Settings
 from flask import Flask
-
-from backend.settings import Settings
 
 SECRET = "webhook-secret-0123456789"
 CLOSED = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", basic_auth_role="owner", webhook_secret=SECRET)

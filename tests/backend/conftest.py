@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import Project, ProjectRef
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store
+from evenhand.store.engine import migrate, open_engine
+from evenhand.web import passwords
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.security import generate_password_hash
 
-from backend.app import create_app
-from backend.domain import Project, ProjectRef
-from backend.settings import Settings
-from backend.store import Store, open_store
-from backend.store.engine import migrate, open_engine
-from backend.web import passwords
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
 from tests.backend.closed_service import CLOSED

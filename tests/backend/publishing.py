@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
-from backend.domain import Kind, Project, ProjectRef, RunResult, Trigger
-from backend.ingest.pull import pull_project
-from backend.label_studio.client import LabelStudioClient
-from backend.label_studio.payloads import ALERT_ANNOTATOR
-from backend.projects.config import ProjectConfig, parse_config
-from backend.publish import PublishReport, publish_project
-from backend.publish.tab import is_ours
-from backend.settings import Settings
-from backend.store import Store
+from evenhand.domain import Kind, Project, ProjectRef, RunResult, Trigger
+from evenhand.ingest.pull import pull_project
+from evenhand.label_studio.client import LabelStudioClient
+from evenhand.label_studio.payloads import ALERT_ANNOTATOR
+from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.publish import PublishReport, publish_project
+from evenhand.publish.tab import is_ours
+from evenhand.settings import Settings
+from evenhand.store import Store
+
 from harness.fake_label_studio import FakeLabelStudio
 
 NOW = 1_900_000_000.0

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
+from evenhand.domain import plain_answer
 
-from backend.domain import plain_answer
 from fdr_core.simulate import small_team
 
 

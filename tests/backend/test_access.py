@@ -10,17 +10,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from evenhand.app import create_app
+from evenhand.errors import SettingsError
+from evenhand.server.supervisor import refuse_open_doors
+from evenhand.settings import Settings, is_loopback
+from evenhand.store import Store
+from evenhand.web import auth
+from evenhand.web.passwords import hash_password
+from evenhand.web.rights import access_needed
 from flask import Flask
 from flask.testing import FlaskClient
 
-from backend.app import create_app
-from backend.errors import SettingsError
-from backend.server.supervisor import refuse_open_doors
-from backend.settings import Settings, is_loopback
-from backend.store import Store
-from backend.web import auth
-from backend.web.passwords import hash_password
-from backend.web.rights import access_needed
 from tests.backend.closed_service import CLOSED, PUBLIC, SECRET, STRANGER, basic, every_route
 from tests.backend.conftest import FakeClock
 
@@ -192,7 +192,7 @@ def test_session_forged_with_another_key_is_refused(closed: Flask, sqlite_store:
 
 def log_in(client: FlaskClient, name: str = "lead", password: str = "right-horse") -> str:
     """Log in through the app's own function, as the login page does, and return the CSRF token."""
-    from backend.web import auth
+    from evenhand.web import auth
 
     with client.application.test_request_context("/ui/login", method="POST", environ_base={"REMOTE_ADDR": "127.0.0.1"}):
         auth.log_in(name, password)

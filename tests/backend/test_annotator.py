@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from evenhand.cli import main as program
+from evenhand.domain import Batch, Project, ProjectRef, Review, RunResult, StoredEvidence, Trigger
+from evenhand.errors import NotFoundError, StoreBusyError, UnusableValueError
+from evenhand.ingest.pull import pull_project
+from evenhand.ingest.reviews import take_reviews
+from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.transport import Transport
+from evenhand.projects.config import ProjectConfig
+from evenhand.projects.privacy import Person, erase_person, export_person, find_person
+from evenhand.publish import publish_project
+from evenhand.publish.tab import SUFFIX
+from evenhand.runs.run import analyse, data_hash
+from evenhand.runs.statistics import StatisticsCache
+from evenhand.runs.worker import Runs
+from evenhand.settings import Settings
+from evenhand.store import Store
+from evenhand.store.engine import WRITE
+from evenhand.store.schema import metadata
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
-from backend.cli import main as program
-from backend.domain import Batch, Project, ProjectRef, Review, RunResult, StoredEvidence, Trigger
-from backend.errors import NotFoundError, StoreBusyError, UnusableValueError
-from backend.ingest.pull import pull_project
-from backend.ingest.reviews import take_reviews
-from backend.label_studio.client import LabelStudioClient, project_epoch
-from backend.label_studio.transport import Transport
-from backend.projects.config import ProjectConfig
-from backend.projects.privacy import Person, erase_person, export_person, find_person
-from backend.publish import publish_project
-from backend.publish.tab import SUFFIX
-from backend.runs.run import analyse, data_hash
-from backend.runs.statistics import StatisticsCache
-from backend.runs.worker import Runs
-from backend.settings import Settings
-from backend.store import Store
-from backend.store.engine import WRITE
-from backend.store.schema import metadata
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, FakeLabelStudio
 from harness.fake_label_studio import URL as FAKE_URL

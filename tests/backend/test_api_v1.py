@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import Batch, Project, ProjectRef
+from evenhand.settings import Settings
+from evenhand.store import Store
 from flask.testing import FlaskClient
 
-from backend.app import create_app
-from backend.domain import Batch, Project, ProjectRef
-from backend.settings import Settings
-from backend.store import Store
 from harness.label_configs import PAIRWISE
 from tests.backend.test_store_comparisons import BASE, TASK
 from tests.backend.test_store_runs import annotator_row, finish

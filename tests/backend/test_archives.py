@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from evenhand.commands.analyze import analyze
+from evenhand.domain import Batch, Comparison, Project, ProjectRef, Status
+from evenhand.offline.archives import LARGE_BYTES, choose, sum_stored
+from evenhand.projects.reading import change_config
+from evenhand.runs.run import note_left_out
+from evenhand.store import Store
 
-from backend.commands.analyze import analyze
-from backend.domain import Batch, Comparison, Project, ProjectRef, Status
-from backend.offline.archives import LARGE_BYTES, choose, sum_stored
-from backend.projects.reading import change_config
-from backend.runs.run import note_left_out
-from backend.store import Store
 from fdr_core import Comparisons, detect
 from fdr_core.engines import sum_comparisons
 from fdr_core.simulate import small_team
@@ -126,7 +126,7 @@ def fill(store: Store, project: Project) -> None:
 
 @pytest.mark.postgres
 def test_postgres_sums_equal_what_a_run_reads_under_every_policy(postgres_url: str) -> None:
-    from backend.store.engine import migrate, open_engine
+    from evenhand.store.engine import migrate, open_engine
 
     engine = open_engine(postgres_url)
     migrate(engine)
@@ -155,7 +155,7 @@ def test_postgres_sums_equal_what_a_run_reads_under_every_policy(postgres_url: s
 
 @pytest.mark.postgres
 def test_analyze_postgres_reports_the_project_in_place_as_its_export(postgres_url: str, tmp_path: Path) -> None:
-    from backend.store.engine import migrate, open_engine
+    from evenhand.store.engine import migrate, open_engine
 
     engine = open_engine(postgres_url)
     migrate(engine)

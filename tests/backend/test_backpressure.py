@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 import requests
+from evenhand.app import create_app
+from evenhand.errors import SettingsError, StoreError
+from evenhand.server.arrivals import Arrival, State
+from evenhand.server.bounded_worker import refuse
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store
+from evenhand.web.context import KEY
+from evenhand.web.refusals import Refusals
 
-from backend.app import create_app
-from backend.errors import SettingsError, StoreError
-from backend.server.arrivals import Arrival, State
-from backend.server.bounded_worker import refuse
-from backend.settings import Settings
-from backend.store import Store, open_store
-from backend.web.context import KEY
-from backend.web.refusals import Refusals
 from tests.backend.test_supervisor import running
 
 

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from evenhand.cli import main as program
+from evenhand.domain import Batch, ProjectRef, Trigger
+from evenhand.errors import ConflictError
+from evenhand.private_files import write_private
+from evenhand.store import Store, backup_seals
+from evenhand.store.backup import MANIFEST, BackupError, read_manifest, write_backup
+from evenhand.store.engine import migrate, open_engine
+from evenhand.store.restore import restore
+from evenhand.store.schema import metadata
 from sqlalchemy import select, text
 
-from backend.cli import main as program
-from backend.domain import Batch, ProjectRef, Trigger
-from backend.errors import ConflictError
-from backend.private_files import write_private
-from backend.store import Store, backup_seals
-from backend.store.backup import MANIFEST, BackupError, read_manifest, write_backup
-from backend.store.engine import migrate, open_engine
-from backend.store.restore import restore
-from backend.store.schema import metadata
 from harness.databases import new_store
 from harness.filled import answer, fill, tasks
 from harness.postgres import PostgresServer
@@ -329,7 +329,7 @@ def test_restore_under_a_running_service_is_refused(archive: Path, store: Store,
 
 
 def test_backup_of_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
-    from backend.store.engine import WRITE, upgrade
+    from evenhand.store.engine import WRITE, upgrade
 
     engine = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
     with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from evenhand.app import create_app
+from evenhand.label_studio.client import project_epoch
+from evenhand.label_studio.label_config import resolve
+from evenhand.label_studio.payloads import prediction, read_comparison, read_task
+from evenhand.projects.config import ProjectConfig
+from evenhand.settings import Settings
+from evenhand.store import Store
 
-from backend.app import create_app
-from backend.label_studio.client import project_epoch
-from backend.label_studio.label_config import resolve
-from backend.label_studio.payloads import prediction, read_comparison, read_task
-from backend.projects.config import ProjectConfig
-from backend.settings import Settings
-from backend.store import Store
 from fdr_core import Comparisons
 from harness.label_configs import PAIRWISE
 from tests.backend.conftest import PAYLOADS

@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 import requests
-
-from backend.label_studio.client import LabelStudioClient, client_from_settings, project_epoch
-from backend.label_studio.transport import (
+from evenhand.label_studio.client import LabelStudioClient, client_from_settings, project_epoch
+from evenhand.label_studio.transport import (
     LabelStudioAnswerError,
     LabelStudioError,
     LabelStudioForbiddenError,
@@ -20,7 +19,8 @@ from backend.label_studio.transport import (
     Transport,
     token_kind,
 )
-from backend.settings import Settings
+from evenhand.settings import Settings
+
 from harness.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, START, URL, FakeLabelStudio
 
 
@@ -112,7 +112,7 @@ def test_error_body_that_echoes_the_token_is_scrubbed(server: FakeLabelStudio, c
 def project_in_pages_of_three(
     server: FakeLabelStudio, monkeypatch: pytest.MonkeyPatch, *, n_tasks: int
 ) -> tuple[int, list[int]]:
-    monkeypatch.setattr("backend.label_studio.client.PAGE_SIZE", 3)
+    monkeypatch.setattr("evenhand.label_studio.client.PAGE_SIZE", 3)
     project = server.add_project()
     return project, [server.add_task(project, {"text1": "a", "text2": "b"}) for _ in range(n_tasks)]
 

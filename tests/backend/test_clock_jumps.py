@@ -4,19 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from evenhand.domain import Project, ProjectRef, Publication, Trigger
+from evenhand.ingest.pull import pull_project
+from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
+from evenhand.projects.config import ProjectConfig
+from evenhand.publish.context import Context
+from evenhand.runs.schedule import pull_is_due, run_is_due
+from evenhand.runs.worker import Chores
+from evenhand.settings import Settings
+from evenhand.store import Store
+from evenhand.store.schema import leases
 from sqlalchemy import update
 
-from backend.domain import Project, ProjectRef, Publication, Trigger
-from backend.ingest.pull import pull_project
-from backend.label_studio.client import LabelStudioClient, project_epoch
-from backend.label_studio.transport import LabelStudioUnreachableError, Transport
-from backend.projects.config import ProjectConfig
-from backend.publish.context import Context
-from backend.runs.schedule import pull_is_due, run_is_due
-from backend.runs.worker import Chores
-from backend.settings import Settings
-from backend.store import Store
-from backend.store.schema import leases
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 from tests.backend.conftest import FakeClock
 from tests.backend.test_schedule import NOW, run

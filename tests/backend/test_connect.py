@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from evenhand.commands.connect import connect
+from evenhand.commands.doctor import doctor
+from evenhand.commands.sync import sync
+from evenhand.errors import UnusableValueError
+from evenhand.label_studio.client import LabelStudioClient
+from evenhand.label_studio.connect import ConnectError, connect_project
+from evenhand.label_studio.doctor import Check, examine
+from evenhand.label_studio.transport import LabelStudioMissingError, Transport
+from evenhand.label_studio.webhooks import ensure_webhook
+from evenhand.publish.cards import LABEL_CONFIG
+from evenhand.settings import Settings
+from evenhand.store import Store
 
-from backend.commands.connect import connect
-from backend.commands.doctor import doctor
-from backend.commands.sync import sync
-from backend.errors import UnusableValueError
-from backend.label_studio.client import LabelStudioClient
-from backend.label_studio.connect import ConnectError, connect_project
-from backend.label_studio.doctor import Check, examine
-from backend.label_studio.transport import LabelStudioMissingError, Transport
-from backend.label_studio.webhooks import ensure_webhook
-from backend.publish.cards import LABEL_CONFIG
-from backend.settings import Settings
-from backend.store import Store
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
 
@@ -71,7 +71,7 @@ def training(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         sent.append({"url": url, "body": body, **options})
         return 200
 
-    monkeypatch.setattr("backend.label_studio.doctor.knock", knock)
+    monkeypatch.setattr("evenhand.label_studio.doctor.knock", knock)
     return sent
 
 
@@ -325,7 +325,7 @@ def test_doctor_findings_hold_no_secret(
 @pytest.fixture
 def run(server: FakeLabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a command with the environment of a service whose calls all end in the fake."""
-    monkeypatch.setattr("backend.commands._service.Session", server.session)
+    monkeypatch.setattr("evenhand.commands._service.Session", server.session)
     environment = {
         "LABEL_STUDIO_URL": URL,
         "LABEL_STUDIO_API_KEY": LEGACY_TOKEN,

@@ -6,18 +6,18 @@ import random
 from typing import Any
 
 import pytest
+from evenhand.domain import Comparison, Project, ProjectRef, Task, Trigger
+from evenhand.errors import PayloadError, UnusableValueError
+from evenhand.ingest.events import handle_event
+from evenhand.label_studio.label_config import Reading, other_controls, resolve
+from evenhand.label_studio.payloads import prediction, read_comparison, read_event, read_judgement
+from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.projects.reading import change_config, reading_of
+from evenhand.publish import follow_up
+from evenhand.runs.worker import Runs
+from evenhand.settings import Settings
+from evenhand.store import Store
 
-from backend.domain import Comparison, Project, ProjectRef, Task, Trigger
-from backend.errors import PayloadError, UnusableValueError
-from backend.ingest.events import handle_event
-from backend.label_studio.label_config import Reading, other_controls, resolve
-from backend.label_studio.payloads import prediction, read_comparison, read_event, read_judgement
-from backend.projects.config import ProjectConfig, parse_config
-from backend.projects.reading import change_config, reading_of
-from backend.publish import follow_up
-from backend.runs.worker import Runs
-from backend.settings import Settings
-from backend.store import Store
 from harness.label_configs import TWO_QUESTIONS
 
 SETTINGS = Settings(label_studio_url="http://ls")
@@ -151,7 +151,7 @@ def test_prediction_is_made_for_the_deciding_control_and_for_none_of_several_tog
 
 
 def test_tasks_to_label_anew_are_swapped_whichever_control_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backend.publish.follow_up.secrets.randbits", lambda bits: 1)
+    monkeypatch.setattr("evenhand.publish.follow_up.secrets.randbits", lambda bits: 1)
     how = reading({"controls": ["best", "pw"], "item_left": "id1", "item_right": "id2"}, MIXED)
     data = {"answer1": "A", "answer2": "B", "id1": "a", "id2": "b"}
     swapped = follow_up._flipped({"id": 3, "data": data}, how, MIXED)

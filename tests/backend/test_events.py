@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from evenhand.domain import Project, ProjectRef
+from evenhand.ingest.events import build_batch, handle_event, handle_setup
+from evenhand.label_studio.payloads import read_event, read_setup
+from evenhand.settings import Settings
+from evenhand.store import Store
 
-from backend.domain import Project, ProjectRef
-from backend.ingest.events import build_batch, handle_event, handle_setup
-from backend.label_studio.payloads import read_event, read_setup
-from backend.settings import Settings
-from backend.store import Store
 from harness.label_configs import PAIRWISE
 
 SETTINGS = Settings(label_studio_url="http://ls")

@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from backend.app import create_app
-from backend.settings import Settings
+from evenhand.app import create_app
+from evenhand.settings import Settings
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "docker" / "grafana" / "evenhand.json"
 #: What Prometheus adds to the name of a family, by its type.

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-
-from backend.ingest.group_commit import GroupCommit
+from evenhand.ingest.group_commit import GroupCommit
 
 
 class SlowDoubler:

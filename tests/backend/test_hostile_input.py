@@ -13,21 +13,21 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from evenhand.app import create_app
+from evenhand.commands.analyze import analyze
+from evenhand.domain import ProjectRef, Task
+from evenhand.errors import PayloadError, RequestError, UnusableValueError
+from evenhand.ingest.events import build_batch, handle_event
+from evenhand.label_studio.label_config import resolve
+from evenhand.label_studio.payloads import read_comparison, read_event, read_setup, read_task
+from evenhand.projects.config import KEYS, parse_config
+from evenhand.settings import Settings
+from evenhand.store import Store
+from evenhand.terminal import printable
 from flask import Flask
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from backend.app import create_app
-from backend.commands.analyze import analyze
-from backend.domain import ProjectRef, Task
-from backend.errors import PayloadError, RequestError, UnusableValueError
-from backend.ingest.events import build_batch, handle_event
-from backend.label_studio.label_config import resolve
-from backend.label_studio.payloads import read_comparison, read_event, read_setup, read_task
-from backend.projects.config import KEYS, parse_config
-from backend.settings import Settings
-from backend.store import Store
-from backend.terminal import printable
 from fdr_core import Comparisons, FdrCoreError
 from harness.databases import new_store
 from harness.filled import fill

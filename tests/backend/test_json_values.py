@@ -1,9 +1,8 @@
 """JSON as strangers send it: refused where it is none, cleaned where no database would hold it."""
 
 import pytest
-
-from backend.errors import PayloadError
-from backend.json_values import parse_json
+from evenhand.errors import PayloadError
+from evenhand.json_values import parse_json
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from evenhand.domain import Comparison
+from evenhand.judged import Policy
+from evenhand.store.merge import Merge, _order
 
-from backend.domain import Comparison
-from backend.judged import Policy
-from backend.store.merge import Merge, _order
 from tests.backend.test_store_comparisons import BASE, TASK
 
 OTHER_TASK = replace(TASK, task_id=11)

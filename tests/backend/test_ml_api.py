@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import ProjectRef
+from evenhand.logs import JsonFormatter
+from evenhand.projects.config import parse_config
+from evenhand.settings import Settings
+from evenhand.store import Store
+from evenhand.store.engine import WRITE, migrate, open_engine
+from evenhand.store.projects import MAX_FIELDS
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
-from backend.app import create_app
-from backend.domain import ProjectRef
-from backend.logs import JsonFormatter
-from backend.projects.config import parse_config
-from backend.settings import Settings
-from backend.store import Store
-from backend.store.engine import WRITE, migrate, open_engine
-from backend.store.projects import MAX_FIELDS
 from harness.label_configs import PAIRWISE
 from tests.backend.conftest import PAYLOADS
 from tests.backend.test_store_runs import finish

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import requests
+from evenhand.domain import Batch, Comparison, Project, ProjectRef, RunResult, StoredEvidence, Trigger
+from evenhand.projects.config import ProjectConfig
+from evenhand.publish.notify import SendReport, send_due
+from evenhand.settings import Settings
+from evenhand.store.schema import leases
 from requests.adapters import BaseAdapter
 from sqlalchemy import delete
 
-from backend.domain import Batch, Comparison, Project, ProjectRef, RunResult, StoredEvidence, Trigger
-from backend.projects.config import ProjectConfig
-from backend.publish.notify import SendReport, send_due
-from backend.settings import Settings
-from backend.store.schema import leases
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
 from harness.responses import make_response

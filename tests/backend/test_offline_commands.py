@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from evenhand.commands._summary import print_summary
+from evenhand.commands.analyze import analyze
+from evenhand.commands.prepare import prepare
+from evenhand.commands.selftest import selftest
+from evenhand.commands.simulate import simulate
+from evenhand.json_values import plain
+from evenhand.offline.files import load_comparisons
+from evenhand.offline.selftest import selftest as run_selftest
+from evenhand.report.document import pseudonymised
 
-from backend.commands._summary import print_summary
-from backend.commands.analyze import analyze
-from backend.commands.prepare import prepare
-from backend.commands.selftest import selftest
-from backend.commands.simulate import simulate
-from backend.json_values import plain
-from backend.offline.files import load_comparisons
-from backend.offline.selftest import selftest as run_selftest
-from backend.report.document import pseudonymised
 from fdr_core import Comparisons, DesignError, InputError, detect
 from fdr_core.engines import sum_comparisons
 from fdr_core.findings import FINDINGS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from backend.report.opinions import (
+from evenhand.report.opinions import (
     differs_words,
     draws_made,
     holds_zero_words,

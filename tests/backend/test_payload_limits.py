@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from evenhand.errors import PayloadError
+from evenhand.label_studio import payloads
 
-from backend.errors import PayloadError
-from backend.label_studio import payloads
 from tests.backend.test_payloads import annotation, read
 
 CARD = {"data": {payloads.ALERT_PROJECT: 1, payloads.ALERT_ANNOTATOR: "7"}}

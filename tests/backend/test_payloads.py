@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from evenhand.domain import ProjectRef
+from evenhand.errors import PayloadError, UnusableValueError
+from evenhand.label_studio import payloads
+from evenhand.label_studio.label_config import Reading, parse_label_config, resolve
+from evenhand.label_studio.side_words import outcomes_of, paired_fields
+from evenhand.projects.config import ProjectConfig, parse_config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.domain import ProjectRef
-from backend.errors import PayloadError, UnusableValueError
-from backend.label_studio import payloads
-from backend.label_studio.label_config import Reading, parse_label_config, resolve
-from backend.label_studio.side_words import outcomes_of, paired_fields
-from backend.projects.config import ProjectConfig, parse_config
 from harness.label_configs import PAIRWISE
 from tests.backend.conftest import PAYLOADS
 

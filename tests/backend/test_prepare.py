@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evenhand.label_studio.label_config import PREPARED_COIN as COIN
+from evenhand.label_studio.label_config import parse_label_config
+from evenhand.offline.prepare import Pairs, label_config, prepare, read_pairs, write_prepared
 
-from backend.label_studio.label_config import PREPARED_COIN as COIN
-from backend.label_studio.label_config import parse_label_config
-from backend.offline.prepare import Pairs, label_config, prepare, read_pairs, write_prepared
 from fdr_core import Comparisons, ConfigurationError, InputError
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.domain import ProjectRef, Review
+from evenhand.ingest.pull import pull_project
+from evenhand.ingest.reviews import take_reviews
+from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.review_fields import MOST_TABS
+from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
+from evenhand.projects.config import parse_config
+from evenhand.publish import publish_project
+from evenhand.publish.tab import FORMER_PREFIX, SUFFIX, TITLE
 
-from backend.domain import ProjectRef, Review
-from backend.ingest.pull import pull_project
-from backend.ingest.reviews import take_reviews
-from backend.label_studio.client import LabelStudioClient, project_epoch
-from backend.label_studio.review_fields import MOST_TABS
-from backend.label_studio.transport import LabelStudioUnreachableError, Transport
-from backend.projects.config import parse_config
-from backend.publish import publish_project
-from backend.publish.tab import FORMER_PREFIX, SUFFIX, TITLE
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 from tests.backend.publishing import ALL, NOW, World

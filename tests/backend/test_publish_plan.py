@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
-
-from backend.domain import CHOICES
-from backend.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
-from backend.pseudonyms import pseudonym, resolve
-from backend.publish.cards import LABEL_CONFIG, Card, card_data, card_html
-from backend.publish.plan import make_plan
-from backend.report.words import flag_words
+from evenhand.domain import CHOICES
+from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
+from evenhand.pseudonyms import pseudonym, resolve
+from evenhand.publish.cards import LABEL_CONFIG, Card, card_data, card_html
+from evenhand.publish.plan import make_plan
+from evenhand.report.words import flag_words
 
 Json = dict[str, Any]
 

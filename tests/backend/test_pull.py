@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.domain import Batch, Project, ProjectRef
+from evenhand.ingest.pull import ProjectGoneError, pull_project
+from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.transport import LabelStudioTokenError, LabelStudioUnreachableError, Transport
+from evenhand.projects.config import parse_config
+from evenhand.projects.reading import reading_of
+from evenhand.store import Store
 
-from backend.domain import Batch, Project, ProjectRef
-from backend.ingest.pull import ProjectGoneError, pull_project
-from backend.label_studio.client import LabelStudioClient, project_epoch
-from backend.label_studio.transport import LabelStudioTokenError, LabelStudioUnreachableError, Transport
-from backend.projects.config import parse_config
-from backend.projects.reading import reading_of
-from backend.store import Store
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 from harness.judged import judged_answers
@@ -168,7 +168,7 @@ def test_event_that_arrives_while_the_pull_reads_survives_it(pulled: Mirror) -> 
     def with_event(*args: Any, **options: Any) -> Iterator[list[dict[str, object]]]:
         for page in read_tasks(*args, **options):
             number = pulled.server.annotate(1, 1, "right")
-            from backend.label_studio.payloads import read_comparison, read_task
+            from evenhand.label_studio.payloads import read_comparison, read_task
 
             reading = reading_of(pulled.store.projects.get(pulled.project.id))
             task = read_task(pulled.server.tasks[1], reading)
@@ -244,7 +244,7 @@ def test_project_id_reused_after_a_reinstall_raises_and_mixes_nothing(pulled: Mi
 def test_connection_lost_in_mid_pull_keeps_what_was_read_and_the_next_pull_completes(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.label_studio.client.PAGE_SIZE", 2)
+    monkeypatch.setattr("evenhand.label_studio.client.PAGE_SIZE", 2)
     mirror.server.fail_when("GET", "^/api/tasks$", after=1)
     with pytest.raises(LabelStudioUnreachableError):
         mirror.pull()

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.domain import Project, ProjectRef
+from evenhand.ingest.events import handle_event
+from evenhand.ingest.pull import pull_project
+from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.payloads import read_event
+from evenhand.label_studio.transport import Transport
+from evenhand.settings import Settings
+from evenhand.store import Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.domain import Project, ProjectRef
-from backend.ingest.events import handle_event
-from backend.ingest.pull import pull_project
-from backend.label_studio.client import LabelStudioClient, project_epoch
-from backend.label_studio.payloads import read_event
-from backend.label_studio.transport import Transport
-from backend.settings import Settings
-from backend.store import Store
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 from harness.judged import judged_answers

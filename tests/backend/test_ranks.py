@@ -4,16 +4,16 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from evenhand.errors import UnusableValueError
+from evenhand.label_studio.disconnect import disconnect_project
+from evenhand.label_studio.label_config import resolve
+from evenhand.label_studio.review_fields import PREFIX, is_review_field, review_field
+from evenhand.label_studio.side_words import paired_fields
+from evenhand.label_studio.transport import LabelStudioRejectedError, LabelStudioUnreachableError
+from evenhand.projects.config import parse_config
+from evenhand.publish import ranks
+from evenhand.publish.tab import SUFFIX
 
-from backend.errors import UnusableValueError
-from backend.label_studio.disconnect import disconnect_project
-from backend.label_studio.label_config import resolve
-from backend.label_studio.review_fields import PREFIX, is_review_field, review_field
-from backend.label_studio.side_words import paired_fields
-from backend.label_studio.transport import LabelStudioRejectedError, LabelStudioUnreachableError
-from backend.projects.config import parse_config
-from backend.publish import ranks
-from backend.publish.tab import SUFFIX
 from fdr_core.inputs.label_studio import item_fields
 from harness.label_configs import PAIRWISE
 from tests.backend.publishing import NOW, SETTINGS, World

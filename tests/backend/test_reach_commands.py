@@ -15,8 +15,8 @@ import click.testing
 import numpy as np
 import pytest
 import yaml
+from evenhand.cli import main
 
-from backend.cli import main
 from fdr_core.record import Recorder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,7 +134,7 @@ def test_pytest_fixture_passes_fails_and_skips(tmp_path: Path) -> None:
         "def test_judge(evenhand_gate, name):\n"
         "    evenhand_gate(f'{name}.jsonl', judge='gpt-x', max_lean=0.1)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "backend.pytest_gate"]
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "evenhand.pytest_gate"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run([*command, "test_judges.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "1 failed, 1 passed, 1 skipped" in done.stdout

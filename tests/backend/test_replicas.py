@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evenhand.domain import Batch, Run, plain_answer
+from evenhand.projects.reading import change_config
+from evenhand.runs.worker import LEASE_SECONDS
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store
+from evenhand.store.schema import leases, runs
 from sqlalchemy import select
 
-from backend.domain import Batch, Run, plain_answer
-from backend.projects.reading import change_config
-from backend.runs.worker import LEASE_SECONDS
-from backend.settings import Settings
-from backend.store import Store, open_store
-from backend.store.schema import leases, runs
 from fdr_core.simulate import shaped
 from harness.label_configs import PAIRWISE
 from harness.ports import free_port
@@ -84,7 +84,7 @@ class Replicas:
 
     def _start(self, *command: str, **variables: str) -> subprocess.Popen[bytes]:
         environment = {**self._environment, **variables}
-        program = [sys.executable, "-m", "backend.cli", *command]
+        program = [sys.executable, "-m", "evenhand.cli", *command]
         return subprocess.Popen(program, env=environment, stdout=self._log, stderr=self._log)
 
 

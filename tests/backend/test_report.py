@@ -15,15 +15,14 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
-
-from backend.app import create_app
-from backend.commands.report import report as report_command
-from backend.domain import Project, Run
-from backend.errors import NotFoundError
-from backend.report import FILES, pseudonymised, render, report_of_data, report_of_run, write_report
-from backend.report.document import file_data
-from backend.report.tables import cell
-from backend.report.words import (
+from evenhand.app import create_app
+from evenhand.commands.report import report as report_command
+from evenhand.domain import Project, Run
+from evenhand.errors import NotFoundError
+from evenhand.report import FILES, pseudonymised, render, report_of_data, report_of_run, write_report
+from evenhand.report.document import file_data
+from evenhand.report.tables import cell
+from evenhand.report.words import (
     ago,
     duration,
     e_value,
@@ -37,8 +36,9 @@ from backend.report.words import (
     signed,
     when,
 )
-from backend.settings import Settings
-from backend.store import Store
+from evenhand.settings import Settings
+from evenhand.store import Store
+
 from fdr_core import detect
 from fdr_core.simulate import null_crowd, small_team
 from harness import world

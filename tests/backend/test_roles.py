@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import ROLES, Role
+from evenhand.settings import Settings
+from evenhand.store import Store
+from evenhand.web.passwords import hash_password
 from flask import Flask
 
-from backend.app import create_app
-from backend.domain import ROLES, Role
-from backend.settings import Settings
-from backend.store import Store
-from backend.web.passwords import hash_password
 from harness.filled import LEANS, fill
 from tests.backend.closed_service import basic, every_route
 

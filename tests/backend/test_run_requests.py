@@ -1,8 +1,9 @@
 """Runs that people ask for, beside those of the schedule."""
 
-from backend.domain import Batch, Project, Trigger
-from backend.runs.worker import Runs
-from backend.store import Store
+from evenhand.domain import Batch, Project, Trigger
+from evenhand.runs.worker import Runs
+from evenhand.store import Store
+
 from tests.backend.stored_crowd import crowd_rows
 
 

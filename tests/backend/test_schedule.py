@@ -4,10 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
-from backend.domain import Project, Run
-from backend.projects.config import ProjectConfig
-from backend.runs.schedule import has_new_settings, pull_is_due, run_is_due
+from evenhand.domain import Project, Run
+from evenhand.projects.config import ProjectConfig
+from evenhand.runs.schedule import has_new_settings, pull_is_due, run_is_due
 
 NOW = 1_000_000.0
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.domain import ProjectRef
+from evenhand.projects.config import parse_config
+from evenhand.settings import Settings
+from evenhand.store import open_store
 
-from backend.domain import ProjectRef
-from backend.projects.config import parse_config
-from backend.settings import Settings
-from backend.store import open_store
 from harness.label_configs import PAIRWISE
 from tests.backend.test_store_runs import finish
 
@@ -24,7 +24,7 @@ EPOCH = 1_794_803_224
 PROGRAM = """
 import json, sys, time
 from label_studio_ml.api import init_app
-from backend.sdk_model import EvenhandModel
+from evenhand.sdk_model import EvenhandModel
 client = init_app(EvenhandModel, model_dir=sys.argv[1]).test_client()
 answers = []
 for path, body in json.load(sys.stdin):
@@ -97,7 +97,7 @@ def test_model_takes_events_as_either_generation_calls_it(tmp_path: Path, payloa
     body = payload("req_webhook_ANNOTATION_CREATED")
     data = {key: value for key, value in body.items() if key != "action"}
     program = (
-        "import json, sys\nfrom backend.sdk_model import EvenhandModel\n"
+        "import json, sys\nfrom evenhand.sdk_model import EvenhandModel\n"
         "model, data = EvenhandModel(), json.load(sys.stdin)\n"
         "print(json.dumps([model.fit((), event='ANNOTATION_CREATED', data=data, job_id='1', workdir='x'),"
         " model.fit('ANNOTATION_CREATED', data), model.fit('ANNOTATION_CREATED', {}), model.fit(())]))"

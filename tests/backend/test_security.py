@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import Batch, ProjectRef, Trigger
+from evenhand.runs.worker import Chores
+from evenhand.settings import Settings
+from evenhand.store import Store
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import inspect
 
-from backend.app import create_app
-from backend.domain import Batch, ProjectRef, Trigger
-from backend.runs.worker import Chores
-from backend.settings import Settings
-from backend.store import Store
 from harness.fake_label_studio import FakeLabelStudio
 from harness.filled import LEANS, OTHERS, answer, fill
 from tests.backend.closed_service import CLOSED, PUBLIC, STRANGER, basic, every_route
 
-BACKEND = Path(__file__).resolve().parent.parent.parent / "backend"
+BACKEND = Path(__file__).resolve().parent.parent.parent / "backend" / "evenhand"
 HTML = {"Accept": "text/html"}
 EVIL = (
     "<script>alert(1)</script>",
@@ -271,7 +271,7 @@ def test_tables_for_spreadsheets_hold_no_formulas(client: FlaskClient, sqlite_st
     sqlite_store.runs.request(project.id, Trigger.MANUAL)
     claimed = sqlite_store.runs.claim("test", 60.0)
     assert claimed is not None
-    from backend.domain import RunResult
+    from evenhand.domain import RunResult
 
     rows = [{"annotator": name, "comparisons": 1, "left": 1, "right": 0, "ties": 0} for name in formulas]
     items = [{"item": name, "score": -0.5, "rank": 1.0} for name in formulas]

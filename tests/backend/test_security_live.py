@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from evenhand.settings import Settings
+from evenhand.store import open_store
 
-from backend.settings import Settings
-from backend.store import open_store
 from tests.backend.test_supervisor import is_healthy, running
 
 SECRETS = {

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
-from backend.cli import main
-from backend.errors import SettingsError
-from backend.settings import TABLE, Settings
+from evenhand.cli import main
+from evenhand.errors import SettingsError
+from evenhand.settings import TABLE, Settings
 
 
 def test_settings_defaults_describe_a_local_service() -> None:

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import Trigger
+from evenhand.errors import StoreBusyError
+from evenhand.label_studio.disconnect import disconnect_project
+from evenhand.projects.find import project_named
+from evenhand.projects.reading import change_config
+from evenhand.projects.sides import state_sides
+from evenhand.publish.follow_up import SOURCE, SWAPPED, undo_follow_up
+from evenhand.settings import Settings
+from evenhand.store.leases import chore_lease
 from flask.testing import FlaskClient
 
-from backend.app import create_app
-from backend.domain import Trigger
-from backend.errors import StoreBusyError
-from backend.label_studio.disconnect import disconnect_project
-from backend.projects.find import project_named
-from backend.projects.reading import change_config
-from backend.projects.sides import state_sides
-from backend.publish.follow_up import SOURCE, SWAPPED, undo_follow_up
-from backend.settings import Settings
-from backend.store.leases import chore_lease
 from harness.databases import new_store
 from tests.backend.publishing import SETTINGS, World
 from tests.backend.test_publish import SCORES

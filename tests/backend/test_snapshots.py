@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evenhand.domain import Batch, Project, ProjectRef, Trigger
+from evenhand.projects.config import ProjectConfig
+from evenhand.runs import statistics
+from evenhand.runs.run import data_hash
+from evenhand.runs.snapshots import SnapshotError, decode, encode
+from evenhand.runs.statistics import StatisticsCache
+from evenhand.runs.worker import Runs
+from evenhand.store import Store
+from evenhand.store.schema import statistics_parts
+from evenhand.store.snapshots import Snapshot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select, update
 
-from backend.domain import Batch, Project, ProjectRef, Trigger
-from backend.projects.config import ProjectConfig
-from backend.runs import statistics
-from backend.runs.run import data_hash
-from backend.runs.snapshots import SnapshotError, decode, encode
-from backend.runs.statistics import StatisticsCache
-from backend.runs.worker import Runs
-from backend.store import Store
-from backend.store.schema import statistics_parts
-from backend.store.snapshots import Snapshot
 from fdr_core import SufficientStatistics
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
@@ -212,7 +212,7 @@ def test_snapshot_of_which_a_part_is_missing_gives_way_to_the_one_before(store: 
 def test_large_snapshot_is_written_in_parts_and_read_whole(
     store: Store, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.store.snapshots.PART_BYTES", 10)
+    monkeypatch.setattr("evenhand.store.snapshots.PART_BYTES", 10)
     for seq in (5, 7):
         whole = Snapshot(seq, "f", bytes(range(95)))
         assert store.snapshots.put(project.id, whole)

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evenhand.domain import Batch, Comparison, Project, ProjectRef, Task
+from evenhand.judged import Policy
+from evenhand.projects.config import ProjectConfig
+from evenhand.store import Store
+from evenhand.store.engine import migrate, open_engine, to_json
+from evenhand.store.merge import Merge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
-from backend.domain import Batch, Comparison, Project, ProjectRef, Task
-from backend.judged import Policy
-from backend.projects.config import ProjectConfig
-from backend.store import Store
-from backend.store.engine import migrate, open_engine, to_json
-from backend.store.merge import Merge
 from harness.databases import new_store
 from harness.judged import judged_answers
 

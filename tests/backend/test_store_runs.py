@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from evenhand.domain import Batch, Project, ProjectRef, Publication, Review, RunResult, StoredEvidence, Trigger
+from evenhand.errors import ConflictError, LeaseLostError, NotFoundError, PayloadError, StoreBusyError, StoreError
+from evenhand.store import Store
+from evenhand.store.engine import WRITE, migrate, open_engine
+from evenhand.store.runs import MAX_ATTEMPTS
+from evenhand.store.schema import metadata
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from backend.domain import Batch, Project, ProjectRef, Publication, Review, RunResult, StoredEvidence, Trigger
-from backend.errors import ConflictError, LeaseLostError, NotFoundError, PayloadError, StoreBusyError, StoreError
-from backend.store import Store
-from backend.store.engine import WRITE, migrate, open_engine
-from backend.store.runs import MAX_ATTEMPTS
-from backend.store.schema import metadata
 from harness.judged import judged_answers
 from tests.backend.conftest import FakeClock
 from tests.backend.test_store_comparisons import BASE

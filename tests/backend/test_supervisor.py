@@ -21,12 +21,12 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner
+from evenhand.cli import COMMANDS, main
+from evenhand.domain import ProjectRef
+from evenhand.server.supervisor import Child, end, keep_alive
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store
 
-from backend.cli import COMMANDS, main
-from backend.domain import ProjectRef
-from backend.server.supervisor import Child, end, keep_alive
-from backend.settings import Settings
-from backend.store import Store, open_store
 from harness.ports import free_port
 
 # The service promises 10 s, which benchmarks measure on a quiet machine; here others may be working beside us.
@@ -41,7 +41,7 @@ def running(folder: Path, *options: str, **variables: str) -> Iterator[tuple[sub
     environment |= {"MODEL_DIR": str(folder), "PORT": str(port), "OMP_NUM_THREADS": "1", **variables}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "backend.cli", "serve", *options], env=environment, stdout=log, stderr=log
+            [sys.executable, "-m", "evenhand.cli", "serve", *options], env=environment, stdout=log, stderr=log
         )
     try:
         wait_until(lambda: is_healthy(f"http://127.0.0.1:{port}"), HEALTHY_SECONDS)

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from evenhand.cli import main
+from evenhand.commands._summary import print_summary
+from evenhand.commands.analyze import analyze
+from evenhand.commands.simulate import simulate
+from evenhand.commands.status import status
 from rich.console import Console
 
-from backend.cli import main
-from backend.commands._summary import print_summary
-from backend.commands.analyze import analyze
-from backend.commands.simulate import simulate
-from backend.commands.status import status
 from harness.components import ROOT
 
 LONG = "annotator-with-a-name-that-nobody-would-shorten@example.org"
@@ -162,7 +162,7 @@ def test_interrupted_command_exits_130(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "backend.cli",
+        "evenhand.cli",
         "analyze",
         str(crowd),
         "--draws",

@@ -15,23 +15,23 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from evenhand.app import create_app
+from evenhand.cli import main as program
+from evenhand.domain import Batch, ProjectRef, Trigger
+from evenhand.errors import StoreBusyError, StoreError, TooManyAttemptsError
+from evenhand.ingest.group_commit import GroupCommit
+from evenhand.logs import JsonFormatter
+from evenhand.runs import live, worker
+from evenhand.runs.worker import Runs
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store, people
+from evenhand.store.engine import open_engine
+from evenhand.web import passwords
+from evenhand.web.passwords import ADDRESS_GUESSES, MOST_ADDRESSES, PasswordDesk, hash_password
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
-from backend.app import create_app
-from backend.cli import main as program
-from backend.domain import Batch, ProjectRef, Trigger
-from backend.errors import StoreBusyError, StoreError, TooManyAttemptsError
-from backend.ingest.group_commit import GroupCommit
-from backend.logs import JsonFormatter
-from backend.runs import live, worker
-from backend.runs.worker import Runs
-from backend.settings import Settings
-from backend.store import Store, open_store, people
-from backend.store.engine import open_engine
-from backend.web import passwords
-from backend.web.passwords import ADDRESS_GUESSES, MOST_ADDRESSES, PasswordDesk, hash_password
 from harness.filled import answer, fill
 from harness.label_configs import PAIRWISE
 from tests.backend.closed_service import CLOSED, SECRET, STRANGER, basic
@@ -108,7 +108,7 @@ def test_hashes_are_made_one_at_a_time_and_few_wait(monkeypatch: pytest.MonkeyPa
             going[0] -= 1
         return False
 
-    monkeypatch.setattr("backend.web.passwords.check_password_hash", slow)
+    monkeypatch.setattr("evenhand.web.passwords.check_password_hash", slow)
     desk, outcomes = PasswordDesk(), list[str]()
 
     def guess(number: int) -> None:
@@ -136,7 +136,7 @@ def test_wrong_password_of_label_studio_s_name_costs_as_much_as_any(
         made.append(stored)
         return False
 
-    monkeypatch.setattr("backend.web.passwords.check_password_hash", wrong)
+    monkeypatch.setattr("evenhand.web.passwords.check_password_hash", wrong)
     for name in ("lead", "nobody"):
         assert closed.test_client().get("/versions", headers=basic(name, "wrong")).status_code == 401
     assert len(made) == 2
@@ -203,8 +203,8 @@ def test_health_answers_without_the_database(closed: Flask, monkeypatch: pytest.
     client = closed.test_client()
     with client.session_transaction() as session:
         session["user"] = "lead"
-    monkeypatch.setattr("backend.store.database.Database.read", lambda *_, **__: pytest.fail("health asked"))
-    monkeypatch.setattr("backend.store.database.Database.write", lambda *_, **__: pytest.fail("health asked"))
+    monkeypatch.setattr("evenhand.store.database.Database.read", lambda *_, **__: pytest.fail("health asked"))
+    monkeypatch.setattr("evenhand.store.database.Database.write", lambda *_, **__: pytest.fail("health asked"))
     assert client.get("/health").status_code == 200
 
 

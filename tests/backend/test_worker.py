@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evenhand.domain import Batch, Comparison, Project, Run, Task, Trigger
+from evenhand.errors import ConflictError
+from evenhand.projects.config import ProjectConfig
+from evenhand.runs.live import LiveDesk
+from evenhand.runs.run import analyse, data_hash, evidence_in_time
+from evenhand.runs.statistics import StatisticsCache
+from evenhand.runs.worker import Runs
+from evenhand.store import Store
 
-from backend.domain import Batch, Comparison, Project, Run, Task, Trigger
-from backend.errors import ConflictError
-from backend.projects.config import ProjectConfig
-from backend.runs.live import LiveDesk
-from backend.runs.run import analyse, data_hash, evidence_in_time
-from backend.runs.statistics import StatisticsCache
-from backend.runs.worker import Runs
-from backend.store import Store
 from fdr_core import Comparisons, detect
 from fdr_core.spending import Spending
 from harness.judged import judged_answers
@@ -335,7 +335,7 @@ def test_statistics_loaded_in_parts_equal_those_of_all_rows_at_once(
     rows = [replace(row, coin=f"coin {row.task_id}") if row.annotation_id % 3 else row for row in rows]
     store.comparisons.apply(project.id, Batch(comparisons=rows))
     store.comparisons.apply(project.id, Batch(deleted_annotations=[3, 40]))
-    monkeypatch.setattr("backend.store.comparisons.LARGE_CHUNK", 97)
+    monkeypatch.setattr("evenhand.store.comparisons.LARGE_CHUNK", 97)
     loaded = StatisticsCache(store).catch_up(store.projects.get(project.id))
     expected = judged_answers(store, project.id).statistics("task")
     assert loaded.seq == store.projects.get(project.id).seq
@@ -425,7 +425,7 @@ def test_worker_with_nothing_to_do_asks_once_for_all_projects(
 def test_worker_gives_large_arrays_back_to_the_system() -> None:
     script = """
 import numpy as np, psutil
-from backend.runs.worker import give_large_blocks_back
+from evenhand.runs.worker import give_large_blocks_back
 
 give_large_blocks_back()
 before = psutil.Process().memory_info().rss

@@ -11,10 +11,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from evenhand.settings import Settings
+from evenhand.store import open_store
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
-from backend.settings import Settings
-from backend.store import open_store
 from harness import serving as process
 from harness import world
 from harness.components import ROOT
@@ -52,7 +52,7 @@ def serving(folder: Path, **environment: str) -> Iterator[Service]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     settings = {"PORT": str(port), "MODEL_DIR": str(folder), "LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
     with process.serving(
-        [sys.executable, "-m", "backend.cli", "serve"],
+        [sys.executable, "-m", "evenhand.cli", "serve"],
         service.url,
         folder=ROOT,
         environment={**kept, **settings, **environment},

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 import yaml
+from evenhand.settings import TABLE
 
-from backend.settings import TABLE
 from harness import components
 from harness.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+SERVICE = ROOT / "backend" / "evenhand"
 DOCKER = ROOT / "docker"
 COMPOSE_FILES = ("compose.yaml", "compose.sqlite.yaml")
 EVENHAND_ADDRESS = "192.168.251.3"
@@ -367,10 +368,12 @@ def check_image(root: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "serve" in done.stdout
     assert "worker" in done.stdout
-    installed = root / "opt" / "evenhand" / "lib" / "python3.11" / "site-packages" / "backend"
+    installed = root / "opt" / "evenhand" / "lib" / "python3.11" / "site-packages" / "evenhand"
     for folder in ("store/migrations", "web/templates", "web/static"):
         expected = {
-            path.relative_to(ROOT / "backend") for path in (ROOT / "backend" / folder).rglob("*") if path.is_file()
+            path.relative_to(ROOT / "backend" / "evenhand")
+            for path in (ROOT / "backend" / "evenhand" / folder).rglob("*")
+            if path.is_file()
         }
         missing = [
             str(path) for path in expected if not (installed / path).exists() and "__pycache__" not in path.parts

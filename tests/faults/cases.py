@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backend.runs.worker import LEASE_SECONDS
+from evenhand.runs.worker import LEASE_SECONDS
+
 from harness.postgres import PostgresServer
 from tests.faults import real
 from tests.faults.crowd import Scrambler

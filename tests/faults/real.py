@@ -4,8 +4,9 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from backend.settings import Settings
-from backend.store import open_store
+from evenhand.settings import Settings
+from evenhand.store import open_store
+
 from harness.label_studio import LabelStudioServer, Person, is_installed
 from harness.service import Service
 from tests.faults.machine import NotHereError, Wire
@@ -107,7 +108,7 @@ def _command(service: Service, *arguments: str) -> None:
     import subprocess
     import sys
 
-    command = [sys.executable, "-m", "backend.cli", *arguments]
+    command = [sys.executable, "-m", "evenhand.cli", *arguments]
     done = subprocess.run(command, env=service.environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"evenhand {' '.join(arguments)}: {done.stdout}{done.stderr}")

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from evenhand.errors import StoreError
+from evenhand.label_studio.payloads import ALERT_ANNOTATOR
+from evenhand.runs.worker import CHORE_POLL_SECONDS
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store
 
-from backend.errors import StoreError
-from backend.label_studio.payloads import ALERT_ANNOTATOR
-from backend.runs.worker import CHORE_POLL_SECONDS
-from backend.settings import Settings
-from backend.store import Store, open_store
 from harness.postgres import PostgresServer
 from harness.service import Service
 from harness.stand_in import ALERT_PATH, StandIn
@@ -258,7 +258,7 @@ class Rig:
 
     def command(self, *arguments: str) -> str:
         """Run an `evenhand` command beside the service."""
-        command = [sys.executable, "-m", "backend.cli", *arguments]
+        command = [sys.executable, "-m", "evenhand.cli", *arguments]
         done = subprocess.run(command, env=self.service.environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"evenhand {' '.join(arguments)}: {done.stdout}{done.stderr}")

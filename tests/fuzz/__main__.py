@@ -94,7 +94,7 @@ def child(name: str, flags: list[str]) -> None:
     import atheris
 
     logging.disable(logging.CRITICAL)
-    with atheris.instrument_imports(include=["backend", "fdr_core"]):
+    with atheris.instrument_imports(include=["evenhand", "fdr_core"]):
         from tests.fuzz.targets import TARGETS
     target = next(target for target in TARGETS if target.name == name)
     target.run(b"")  # what is made once should not count against the first input

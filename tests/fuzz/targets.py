@@ -14,16 +14,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from backend.app import create_app
-from backend.errors import RequestError, UnusableValueError
-from backend.json_values import parse_json
-from backend.label_studio.label_config import parse_label_config, resolve
-from backend.label_studio.payloads import read_comparison, read_event, read_review, read_setup, read_task
-from backend.projects.config import ProjectConfig, parse_config
-from backend.settings import Settings
-from backend.store import Store
-from backend.store.backup import BackupError, read_manifest, write_backup
-from backend.store.engine import migrate, open_engine
+from evenhand.app import create_app
+from evenhand.errors import RequestError, UnusableValueError
+from evenhand.json_values import parse_json
+from evenhand.label_studio.label_config import parse_label_config, resolve
+from evenhand.label_studio.payloads import read_comparison, read_event, read_review, read_setup, read_task
+from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.settings import Settings
+from evenhand.store import Store
+from evenhand.store.backup import BackupError, read_manifest, write_backup
+from evenhand.store.engine import migrate, open_engine
+
 from fdr_core import Comparisons, FdrCoreError
 from harness.label_configs import PAIRWISE
 

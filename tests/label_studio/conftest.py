@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import pytest
 import requests
+from evenhand.settings import TABLE, Settings
+from evenhand.store import Store, open_store
 
-from backend.settings import TABLE, Settings
-from backend.store import Store, open_store
 from harness.label_studio import LabelStudioServer, Person
 from harness.ports import free_port
 
@@ -68,7 +68,7 @@ class Evenhand:
     def start(self) -> None:
         """Start `evenhand serve` and wait until it answers."""
         with (self.folder / "serve.log").open("ab") as log:
-            command = [sys.executable, "-m", "backend.cli", "serve"]
+            command = [sys.executable, "-m", "evenhand.cli", "serve"]
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=self.environ, stdout=log, stderr=log, start_new_session=True
             )
@@ -97,7 +97,7 @@ class Evenhand:
     def command(self, *arguments: str, ok: bool = True) -> str:
         """Run an `evenhand` command and return what it prints."""
         done = subprocess.run(
-            [sys.executable, "-m", "backend.cli", *arguments],
+            [sys.executable, "-m", "evenhand.cli", *arguments],
             cwd=ROOT,
             env=self.environ,
             stdin=subprocess.DEVNULL,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import requests
+from evenhand.publish.tab import SUFFIX, is_ours
+from evenhand.settings import SECRET_HEADER
 
-from backend.publish.tab import SUFFIX, is_ours
-from backend.settings import SECRET_HEADER
 from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT
 from harness.label_studio import LabelStudioServer, Person, pairwise_result
 from tests.label_studio.conftest import Evenhand, wait_for

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import requests
+from evenhand.label_studio.review_fields import MOST_TABS, PREFIX
+from evenhand.publish.tab import TITLE
+from evenhand.settings import SECRET_HEADER
 
-from backend.label_studio.review_fields import MOST_TABS, PREFIX
-from backend.publish.tab import TITLE
-from backend.settings import SECRET_HEADER
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for
 from tests.label_studio.looking import (

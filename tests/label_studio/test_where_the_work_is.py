@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import requests
+from evenhand.domain import Trigger
+from evenhand.publish.cards import OWN_ANSWER
+from evenhand.publish.follow_up import SOURCE, SWAPPED
+from evenhand.publish.review_tasks import heaviest_tasks
+from evenhand.publish.tab import SUFFIX
+from evenhand.report.words import trigger_words
 
-from backend.domain import Trigger
-from backend.publish.cards import OWN_ANSWER
-from backend.publish.follow_up import SOURCE, SWAPPED
-from backend.publish.review_tasks import heaviest_tasks
-from backend.publish.tab import SUFFIX
-from backend.report.words import trigger_words
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for
 from tests.label_studio.looking import (

@@ -6,10 +6,10 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from evenhand.label_studio.review_fields import PREFIX, review_field
+from evenhand.publish.review_tasks import heaviest_tasks
+from evenhand.publish.tab import SUFFIX
 
-from backend.label_studio.review_fields import PREFIX, review_field
-from backend.publish.review_tasks import heaviest_tasks
-from backend.publish.tab import SUFFIX
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for
 from tests.label_studio.looking import (

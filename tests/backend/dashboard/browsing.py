@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
+from evenhand.domain import Project
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
-
-from backend.domain import Project
 
 TABS = ("", "/ranking", "/figures", "/runs", "/decisions", "/settings")
 HTML = {"Accept": "text/html"}

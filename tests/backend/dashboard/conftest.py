@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import Project
+from evenhand.settings import Settings
+from evenhand.store import Store
 from flask import Flask
 from flask.testing import FlaskClient
 
-from backend.app import create_app
-from backend.domain import Project
-from backend.settings import Settings
-from backend.store import Store
 from harness import world
 from harness.databases import new_store
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from evenhand.app import create_app
+from evenhand.settings import Settings
+from evenhand.store import open_store
+from evenhand.web.passwords import hash_password
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from backend.app import create_app
-from backend.settings import Settings
-from backend.store import open_store
-from backend.web.passwords import hash_password
 from tests.backend.dashboard.browsing import HTML, get, post, token
 
 

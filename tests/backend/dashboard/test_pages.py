@@ -8,16 +8,16 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from evenhand.app import create_app
+from evenhand.domain import Project, StoredEvidence, Trigger
+from evenhand.projects.demo import load_demo
+from evenhand.report.words import finding_kind
+from evenhand.runs.review_priority import heaviest_answers, side_shares, wilson
+from evenhand.settings import Settings
+from evenhand.store import Store, open_store
 from flask.testing import FlaskClient
 from sqlalchemy import event
 
-from backend.app import create_app
-from backend.domain import Project, StoredEvidence, Trigger
-from backend.projects.demo import load_demo
-from backend.report.words import finding_kind
-from backend.runs.review_priority import heaviest_answers, side_shares, wilson
-from backend.settings import Settings
-from backend.store import Store, open_store
 from harness import world
 from tests.backend.dashboard.browsing import HTML, TABS, get, person_url, post, settings_form, token, visible
 

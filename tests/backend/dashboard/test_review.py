@@ -6,12 +6,12 @@ import itertools
 import re
 
 import pytest
+from evenhand.domain import Project
+from evenhand.report.words import lean_interval, lean_words, lean_x
+from evenhand.settings import Settings
+from evenhand.store import Store
 from flask.testing import FlaskClient
 
-from backend.domain import Project
-from backend.report.words import lean_interval, lean_words, lean_x
-from backend.settings import Settings
-from backend.store import Store
 from harness import world
 from tests.backend.dashboard.browsing import get, person_url, post, visible
 

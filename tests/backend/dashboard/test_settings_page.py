@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from evenhand.domain import Project
+from evenhand.projects.config import parse_config
+from evenhand.settings import Settings
+from evenhand.store import Store
 from flask.testing import FlaskClient
 
-from backend.domain import Project
-from backend.projects.config import parse_config
-from backend.settings import Settings
-from backend.store import Store
 from fdr_core.options import PROJECT_OPTIONS, Option
 from harness import world
 from tests.backend.dashboard.browsing import get, post, settings_form, visible

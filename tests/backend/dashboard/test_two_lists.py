@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from evenhand.domain import Project, RunResult, Trigger
+from evenhand.projects.config import ProjectConfig
+from evenhand.settings import Settings
+from evenhand.store import Store
 from flask.testing import FlaskClient
 
-from backend.domain import Project, RunResult, Trigger
-from backend.projects.config import ProjectConfig
-from backend.settings import Settings
-from backend.store import Store
 from harness import world
 from tests.backend.dashboard.browsing import get, person_url, visible
 

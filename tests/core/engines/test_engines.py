@@ -257,7 +257,7 @@ def test_engines_without_the_extra_name_it(monkeypatch: pytest.MonkeyPatch, file
 
 @pytest.mark.slow
 def test_spark_without_java_says_what_to_install(files: Path) -> None:
-    command = [sys.executable, "-m", "backend.cli", "analyze", str(files / "words.csv"), "--json", "--engine", "spark"]
+    command = [sys.executable, "-m", "evenhand.cli", "analyze", str(files / "words.csv"), "--json", "--engine", "spark"]
     ended = subprocess.run(command, env={"PATH": "/nowhere"}, capture_output=True, text=True, timeout=180, check=False)
     assert ended.returncode == 2
     assert "Spark needs Java 17 or newer and found none" in " ".join(ended.stderr.split())

@@ -1,0 +1,123 @@
+"""`evenhand`: one command per module of `evenhand.commands`, loaded when it is used."""
+
+import difflib
+import importlib
+import os
+from typing import Any
+
+import click
+
+from evenhand.version import product_version
+
+#: Every command with the line that `evenhand --help` shows: importing the commands to list them would take seconds.
+COMMANDS = {
+    "analyze": "Find the annotators in DATA who click a side, and write a report.",
+    "annotator": "Hand out or erase what is stored about one annotator.",
+    "backup": "Write the whole database into FILE.",
+    "connect": "Connect a Label Studio project to this service.",
+    "disconnect": "Remove this service from a Label Studio project.",
+    "doctor": "Check the service, or say what a file of answers can be used for.",
+    "export-preferences": "Write FILE's comparisons as preference pairs with the leans taken out.",
+    "gate": "Hold the lean of the judges in LOG against a limit.",
+    "prepare": "Write Label Studio tasks from PAIRS, sides assigned by recorded coin flips.",
+    "report": "Write the report of a project's run.",
+    "restore": "Replace the database with a backup.",
+    "run": "Ask the worker for a run of a project now.",
+    "selftest": "Simulate on the design of FILE and show how well each method does.",
+    "serve": "Run the web server and the worker.",
+    "settings": "Show the settings in force, secrets hidden.",
+    "simulate": "Write answers of a simulated crowd, and the truth.",
+    "status": "Show projects, last events and pulls, the queue and open problems.",
+    "sync": "Pull connected projects now and say what was repaired.",
+    "undo": "List what followed confirmed flags, or take it back.",
+    "users": "Manage who may log in.",
+    "worker": "Run the worker alone.",
+}
+#: Exit code after Ctrl-C: 128 and the number of the signal.
+INTERRUPTED = 130
+#: What brings a module that a plain `pip install evenhand` does not.
+EXTRAS = {
+    **dict.fromkeys(
+        ("alembic", "flask", "gunicorn", "itsdangerous", "jinja2", "prometheus_client", "psycopg"), "server"
+    ),
+    **dict.fromkeys(("pyarrow", "pydantic", "requests", "rich", "sqlalchemy", "werkzeug"), "server"),
+    **dict.fromkeys(("duckdb", "ibis"), "engines"),
+    "cvxpy": "paper",
+    "matplotlib": "plot",
+    "pyspark": "spark",
+}
+
+
+class MissingExtra(click.ClickException):
+    """A command needs something that is not installed."""
+
+    exit_code = 2
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is asked for, and says which extra it wants."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        # Before numpy is loaded: the matrices here are small, and threads that wait for each other on a busy machine
+        # made `analyze` twenty times slower.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        try:
+            found: Any = getattr(importlib.import_module(f"evenhand.commands.{name}"), name)
+        except ModuleNotFoundError as error:
+            raise missing(cmd_name, error) from error
+        return found if isinstance(found, click.Command) else None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; some need an extra for a part of their work only. Ctrl-C ends it as shells expect."""
+        if "NO_COLOR" in os.environ:
+            ctx.color = False
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except ModuleNotFoundError as error:
+            raise missing(ctx.invoked_subcommand or "", error) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing one."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the command that a mistyped one may have meant."""
+        near = difflib.get_close_matches(args[0], COMMANDS, n=1) if args and args[0] not in COMMANDS else []
+        if near and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def missing(command: str, error: ModuleNotFoundError) -> Exception:
+    """What to say where a module is not installed: the extra that brings it, or the error itself."""
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return error
+    return MissingExtra(
+        f"`evenhand {command}` needs {module}, which is not installed; "
+        f"install it with: pip install 'evenhand[{EXTRAS[module]}]'"
+    )
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(product_version(), prog_name="evenhand")
+def main() -> None:
+    """Find annotators who click a side instead of judging, live in Label Studio or in a file."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""`evenhand connect`: registers backend, webhook secret and project settings through Label Studio's API."""
+
+import getpass
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from evenhand.commands._failures import says_what_is_wrong
+from evenhand.commands._service import Service, open_service
+from evenhand.domain import Project, Trigger
+from evenhand.ingest.pull import pull_project
+from evenhand.label_studio.connect import WHO_SEES_IT, connect_project
+from evenhand.label_studio.label_config import PREPARED_COIN, other_controls
+from evenhand.label_studio.webhooks import service_url
+from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.projects.reading import reading_of
+from evenhand.projects.sides import ASSIGNMENTS, assignment_of, setting_of, state_sides
+from evenhand.runs.first_look import first_look
+from evenhand.terminal import printable
+from fdr_core.options import BY_NAME
+
+Command = Callable[..., Any]
+SIDES = (*ASSIGNMENTS, *(BY_NAME["sides"].choices or ()))
+
+
+def _setting_options(command: Command) -> Command:
+    """One option per project setting, under the same name; `sides` has an option of its own."""
+    for name, info in reversed(ProjectConfig.model_fields.items()):
+        if name != "sides":
+            command = click.option(f"--{name.replace('_', '-')}", name, help=info.description)(command)
+    return command
+
+
+@click.command("connect")
+@click.argument("project", type=click.IntRange(min=1))
+@click.option(
+    "--sides",
+    type=click.Choice(SIDES),
+    help="How sides were assigned: prepared (by `evenhand prepare`), shuffled (by you, per task), or unknown.",
+)
+@_setting_options
+@click.option(
+    "--pseudonyms",
+    is_flag=True,
+    help="Show pseudonyms instead of names on the alert cards; there are no review tabs then.",
+)
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@says_what_is_wrong
+def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **settings: str | None) -> None:
+    """
+    Connect the Label Studio project with the id PROJECT to this service.
+
+    Run it while `evenhand serve` runs, since Label Studio calls this service before it accepts it. Repeat it to
+    change settings. --publish takes a comma-separated list of predictions, tab, ranks (tabs worst first) and alerts.
+    """
+    values: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    publish = parse_config(values).publish if "publish" in values else None
+    if publish is not None:
+        if publish.ranks and not publish.tab:
+            raise click.UsageError("ranks order the review tabs, which are not published: --publish tab,ranks")
+        pseudonyms = pseudonyms or publish.pseudonyms
+        if (publish.alerts or publish.tab) and not yes:
+            pseudonyms = _ask(pseudonyms)
+        values["publish"] = {**publish.model_dump(), "pseudonyms": pseudonyms}
+    with open_service() as service:
+        client = service.need_client()
+        setting = None if sides is None else setting_of(sides)
+        made = connect_project(service.store, client, service.settings, project, values, sides=setting)
+        if sides is not None:
+            state_sides(service.store, made.project, sides, by=getpass.getuser())
+        click.echo(f"Connected Label Studio project {project} ({printable(made.project.title)}).")
+        click.echo(f"  ML backend: {'added' if made.backend_was_new else 'up to date'}")
+        click.echo(f"  webhook:    {'installed' if made.webhook_changed else 'up to date'}")
+        report = pull_project(service.store, client, made.project, full=True)
+        click.echo(f"  first pull: {report.annotations:,} annotations on {report.tasks:,} tasks")
+        if report.unreadable:
+            click.echo(f"  {report.unreadable:,} of them cannot be judged; `evenhand status` says why")
+        _state(service, service.store.projects.get(made.project.id), asks=not yes)
+        _tell(service, service.store.projects.get(made.project.id))
+
+
+def _state(service: Service, project: Project, *, asks: bool) -> None:
+    """Say what stands about the sides; ask for it where nobody has said anything yet."""
+    store = service.store
+    known = store.statements.all(project.id)
+    if not known and asks and sys.stdin.isatty():
+        click.echo("How were the sides of the items assigned?")
+        for name, assignment in ASSIGNMENTS.items():
+            click.echo(f"  {name}: {assignment.words}. {assignment.follows}")
+        default = "prepared" if PREPARED_COIN in project.task_fields else "unknown"
+        sides = click.prompt("Sides", type=click.Choice(tuple(ASSIGNMENTS)), default=default)
+        state_sides(store, project, sides, by=getpass.getuser())
+        known = store.statements.all(project.id)
+    stated = known[0]["sides"] if known else assignment_of(str(project.config.get("sides")))
+    meant = ASSIGNMENTS.get(stated)
+    words = f"{meant.words}. {meant.follows}" if meant else ""
+    said = f" (said by {known[0]['said_by']})" if known else " (nobody has said; tell us with --sides)"
+    click.echo(f"  sides:      {stated}{said}. {words}".rstrip())
+
+
+def _tell(service: Service, project: Project) -> None:
+    """What is read, what the audit says of it, and the next step; a run is asked for where there are answers."""
+    reading = reading_of(project)
+    if reading is not None:
+        coin = f", coin {reading.coin!r}" if reading.coin else ""
+        click.echo(
+            f"  reads:      {reading.words}, left item {reading.item_left!r}, right item {reading.item_right!r}{coin}"
+        )
+        read = [control.name for control in reading.controls]
+        others = other_controls(project.label_config, read)
+        if others:
+            click.echo(
+                f"              not read: {', '.join(others)}; `--controls {','.join((*read, *others))}` judges them "
+                "together, with `--control NAME` apart"
+            )
+    address = service.settings.public_url or service_url(service.settings)
+    look = first_look(service.store, project, page=f"{address}/ui/projects/{project.id}")
+    click.echo(f"  audit:      {look.audit}")
+    if look.answers:
+        service.store.runs.request(project.id, Trigger.CONNECT, getpass.getuser())
+    click.echo(f"Next: {look.next_step}")
+
+
+def _ask(pseudonyms: bool) -> bool:
+    """Say who will see the alerts, and ask; returns whether pseudonyms are to be used."""
+    click.echo(WHO_SEES_IT)
+    if pseudonyms:
+        click.confirm("Publish with pseudonyms?", abort=True)
+        return True
+    answer = click.prompt("Publish", type=click.Choice(["names", "pseudonyms", "no"]), default="no")
+    if answer == "no":
+        raise click.Abort
+    return bool(answer == "pseudonyms")

@@ -1,0 +1,51 @@
+"""How a project's annotations are read: its settings laid over its label config."""
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from evenhand.domain import Project, Trigger
+from evenhand.errors import UnusableValueError
+from evenhand.label_studio.label_config import Reading, resolve
+from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.store import Store
+
+
+def reading_of(project: Project) -> Reading | None:
+    """How the project's annotations are read, None if its settings do not fit its label config."""
+    return _reading(json.dumps(project.config, sort_keys=True), project.label_config, project.task_fields)
+
+
+@lru_cache(maxsize=256)
+def _reading(config: str, label_config: str, task_fields: tuple[str, ...]) -> Reading | None:
+    """The reading of one state of a project; every event needs it and it hardly ever changes."""
+    try:
+        return resolve(ProjectConfig.model_validate_json(config), label_config, task_fields)
+    except UnusableValueError:
+        return None
+
+
+def change_config(store: Store, project: Project, values: dict[str, Any], *, by: str) -> Project:
+    """Lay new settings over a project's own; refused with a message if they do not fit its label config.
+
+    A change of `sides` is a statement: kept with its name and time, and followed by a run.
+    """
+    config = parse_config(values, base=project.config)
+    resolve(config, project.label_config, project.task_fields)
+    changed = store.projects.set_config(project.id, config)
+    check_project(store, changed)
+    if changed.config["sides"] != project.config.get("sides"):
+        store.statements.add(project.id, str(changed.config["sides"]), by)
+        store.runs.request(project.id, Trigger.MANUAL, by)
+    return changed
+
+
+def check_project(store: Store, project: Project) -> None:
+    """Record or clear the problem of settings that do not fit the label config."""
+    try:
+        resolve(ProjectConfig.model_validate(project.config), project.label_config, project.task_fields)
+    except UnusableValueError as error:
+        remedy = "Correct the project's settings, or add a Pairwise control to its label config."
+        store.problems.open(project.id, "configuration", str(error), remedy)
+    else:
+        store.problems.resolve(project.id, "configuration")

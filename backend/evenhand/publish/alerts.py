@@ -1,0 +1,203 @@
+"""The alerts project: one card per flagged or warned annotator, and reviewers' answers that come back as decisions."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from evenhand.domain import Kind, Project, ProjectRef
+from evenhand.label_studio.client import project_epoch
+from evenhand.label_studio.payloads import ALERT_ANNOTATOR
+from evenhand.label_studio.people import user_names
+from evenhand.label_studio.transport import LabelStudioMissingError
+from evenhand.label_studio.webhooks import ensure_webhook, reached_at
+from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
+from evenhand.publish.cards import LABEL_CONFIG, LIST_VIEW, Card, card_data, with_own_answer
+from evenhand.publish.context import Context, content_hash
+from evenhand.publish.review_tasks import MOST_ANSWERS, heaviest_tasks, task_link
+from evenhand.report.words import flag_words, guarantee_parts
+
+CHANNEL = "alerts"
+TITLE_LENGTH = 50
+LINKED_TASKS = 5
+GONE = "no longer on the list"
+KINDS: tuple[Kind, ...] = ("alerts",)
+
+Json = dict[str, Any]
+
+
+def publish_alerts(context: Context) -> None:
+    """Keep one card per flagged annotator; cards nobody has answered go when the flag goes."""
+    if not context.config.publish.alerts:
+        return
+    cards = _cards(context)
+    known = alerts_project(context)
+    if not cards and known is None:
+        return
+    # Events and pulls of the alerts project bring answers that the cards may have to speak of.
+    heard = (known.id, known.last_event_at, known.last_pull_at) if known else None
+    fingerprint = content_hash([{name: card.data for name, card in cards.items()}, heard])
+    if context.is_done(CHANNEL, fingerprint) and known is not None and _is_there(context, known):
+        return
+    with context.attempt(CHANNEL, fingerprint):
+        target = _ensure_project(context, known)
+        # An event brings only the reviewer's id; the name has to be here before it comes.
+        context.store.annotators.name(target.id, user_names(context.client), insert=True)
+        _listen(context, target)
+        if not context.client.views(target.ls_project_id):
+            context.client.create_view(target.ls_project_id, LIST_VIEW)
+        _write(context, target, cards)
+
+
+def _listen(context: Context, target: Project) -> None:
+    """Have decisions sent to where the comparison project's events go."""
+    if context.settings is None:
+        return
+    address = reached_at(context.client, context.project.ls_project_id, context.settings)
+    if address is not None:
+        ensure_webhook(context.client, target.ls_project_id, context.settings, address=address)
+
+
+def alerts_project(context: Context) -> Project | None:
+    """The alerts project that belongs to this one."""
+    found = [p for p in context.store.projects.all(kinds=KINDS) if p.alerts_for == context.project.id]
+    return found[-1] if found else None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A card's task data, and whom it is about."""
+
+    annotator: str
+    data: Json
+
+
+def _cards(context: Context) -> dict[str, Shown]:
+    """Cards by the name under which the annotator appears: of flags, and of early warnings that are no flags yet."""
+    store, project = context.store, context.project
+    cards: dict[str, Shown] = {}
+    for flag in store.flags.all(project.id):
+        annotator = str(flag["annotator_id"])
+        figures = store.findings.get(flag["run_id"], annotator) or {}
+        facts = {"finding": flag_words(flag), "evidence": {**figures, **flag["evidence"]}}
+        card = _card(context, annotator, since=float(flag["since"]), **facts)
+        cards[card.annotator] = Shown(annotator, card_data(card))
+    known = {shown.annotator for shown in cards.values()}
+    for annotator, live in store.live.warned(project.id).items():
+        if annotator not in known:
+            evidence = _counts(store.comparisons.of_annotator(project.id, annotator, limit=MOST_ANSWERS))
+            since = float(live.warned_at or 0.0)
+            card = _card(context, annotator, since=since, finding="", evidence=evidence, is_warning=True)
+            cards[card.annotator] = Shown(annotator, card_data(card))
+    return cards
+
+
+def _card(context: Context, annotator: str, **facts: Any) -> Card:
+    """A card under the name or pseudonym of the annotator; with pseudonyms nothing on it leads to the person."""
+    store, project, config = context.store, context.project, context.config
+    guarantee = guarantee_parts(context.run.guarantee if context.run else None)[1]
+    described = {"project_id": project.id, "project_title": project.title, "guarantee": guarantee, **facts}
+    if config.publish.pseudonyms:
+        shown = pseudonym(store.secrets.get(PSEUDONYM_KEY), project.id, annotator)
+        return Card(annotator=shown, name=shown, **described)
+    person = store.annotators.get(project.id, [annotator]).get(annotator)
+    name = (person.name or person.email if person else None) or f"annotator {annotator}"
+    tasks = heaviest_tasks(store, project, context.run, annotator, most=LINKED_TASKS)
+    links = tuple((task, task_link(project, context.settings, task)) for task in tasks)
+    return Card(annotator=annotator, name=name, link=_link(context, annotator), tasks=links, **described)
+
+
+def _counts(answers: list[Json]) -> Json:
+    """Left, right and ties among the judged answers of somebody no run has seen yet."""
+    outcomes = [answer["outcome"] for answer in answers if answer["status"] == "answer"]
+    sides = {"left": sum(y > 0 for y in outcomes), "right": sum(y < 0 for y in outcomes)}
+    return {"comparisons": len(outcomes), **sides, "ties": sum(y == 0 for y in outcomes)}
+
+
+def _is_there(context: Context, known: Project) -> bool:
+    """Whether the alerts project still exists and is the one we know."""
+    try:
+        return project_epoch(context.client.project(known.ls_project_id)) == known.epoch
+    except LabelStudioMissingError:
+        return False
+
+
+def _link(context: Context, annotator: str) -> str:
+    """The annotator's page in the dashboard, at the address people use."""
+    url = context.settings.public_url if context.settings else ""
+    return f"{url}/ui/projects/{context.project.id}/annotator?id={quote(annotator, safe='')}" if url else ""
+
+
+def _marker(project: Project) -> str:
+    """Marks our project in Label Studio, so that one made just before a kill is found again."""
+    return f"[evenhand {project.ls_project_id}.{project.epoch}]"
+
+
+def _ensure_project(context: Context, known: Project | None) -> Project:
+    """The alerts project, found or made; one that was deleted in Label Studio is made anew."""
+    client, project = context.client, context.project
+    if known is not None:
+        if _is_there(context, known):
+            return known
+        context.store.projects.mark_deleted(known.id)
+    marker = _marker(project)
+    described = next((p for p in client.projects() if marker in str(p.get("description") or "")), None)
+    if described is None:
+        described = client.create_project(
+            {
+                "title": f"Position bias: {project.title}"[:TITLE_LENGTH].strip(),
+                "description": f"Cards made by Evenhand for reviewers; answers are read back as decisions. {marker}",
+                "label_config": LABEL_CONFIG,
+                "show_skip_button": False,
+                "enable_empty_annotation": False,
+            }
+        )
+        context.count("alert_projects_created")
+    return context.store.projects.register(
+        client.url,
+        ProjectRef(int(described["id"]), project_epoch(described)),
+        title=str(described.get("title") or ""),
+        label_config=LABEL_CONFIG,
+        kind="alerts",
+        alerts_for=project.id,
+    )
+
+
+def _write(context: Context, target: Project, cards: dict[str, Shown]) -> None:
+    """Compare the cards that are there with those that should be."""
+    existing: dict[str, list[Json]] = {}
+    for page in context.client.tasks(target.ls_project_id):
+        for task in page:
+            data = task.get("data") if isinstance(task.get("data"), dict) else {}
+            existing.setdefault(str((data or {}).get(ALERT_ANNOTATOR)), []).append(task)
+    for name, tasks in existing.items():
+        kept, *extra = sorted(tasks, key=lambda task: (not task.get("annotations"), int(task["id"])))
+        for task in extra:
+            _retire(context, task)
+        if name not in cards:
+            _retire(context, kept)
+            continue
+        data = with_own_answer(cards[name].data) if _has_own_answer(kept, cards[name]) else cards[name].data
+        if kept["data"] != data:
+            context.client.update_task(int(kept["id"]), {"data": data})
+            context.count("cards_updated")
+    missing = [{"data": card.data} for name, card in cards.items() if name not in existing]
+    if missing:
+        context.client.import_tasks(target.ls_project_id, missing)
+        context.count("cards_created", len(missing))
+
+
+def _has_own_answer(task: Json, card: Shown) -> bool:
+    """Whether the person a card is about has answered it."""
+    authors = (annotation.get("completed_by") for annotation in task.get("annotations") or ())
+    return any(str(author.get("id") if isinstance(author, dict) else author) == card.annotator for author in authors)
+
+
+def _retire(context: Context, task: Json) -> None:
+    """Remove a card nobody answered; one that was answered stays and says that it is no longer current."""
+    if not task.get("annotations"):
+        context.client.delete_task(int(task["id"]))
+        context.count("cards_removed")
+    elif task["data"].get("finding") != GONE:
+        page = f"<p><b>The latest run no longer lists this annotator.</b></p>{task['data'].get('card', '')}"
+        context.client.update_task(int(task["id"]), {"data": {**task["data"], "finding": GONE, "card": page}})
+        context.count("cards_retired")

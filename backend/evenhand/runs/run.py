@@ -1,0 +1,260 @@
+"""One run: statistics -> audit -> exact tests -> list, knockoff LBI beside it -> ranking -> a result to store."""
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evenhand.domain import Project, RunResult
+from evenhand.json_values import plain
+from evenhand.judged import Policy
+from evenhand.projects.config import ProjectConfig
+from evenhand.report.words import ASK_SIDES
+from evenhand.runs.controls import judged_beside
+from evenhand.runs.review_priority import label_again
+from evenhand.runs.statistics import Current
+from evenhand.runs.warnings import settle_warnings, sides_remedy
+from evenhand.store import Store
+from evenhand.version import versions
+from fdr_core import Detection, SufficientStatistics, detect, evidence
+from fdr_core.findings import NOT_ASSESSABLE
+from fdr_core.guarantee import NOBODY
+from fdr_core.live import LiveEvidence as Process
+from fdr_core.spending import LastingFlags, Spending
+
+Progress = Callable[[float, str], None]
+
+#: Answers beyond which evidence in time is read only for annotators who seem to lean.
+TIMED_ANSWERS = 200_000
+PATH_POINTS, PATH_ANNOTATORS = 200, 1000
+#: The same seed in every run: flags then change because answers came in, not because coins fell differently.
+SEED = 0
+
+
+def analyse(store: Store, project: Project, current: Current, progress: Progress) -> RunResult:
+    """Judge a project on its current statistics."""
+    config = ProjectConfig.model_validate(project.config)
+    statistics = current.statistics
+    note_left_out(store, project, statistics)
+    progress(0.02, "statistics are up to date")
+    if not len(statistics):
+        settle_warnings(store, project, None, config.q)
+        return _empty_result(current, config)
+    detection = detect(
+        statistics,
+        **config.detection(),
+        seed=SEED,
+        progress=lambda done, total: progress(0.05 + 0.85 * done / total, f"draw {done} of {total}"),
+        clock=time.perf_counter,
+    )
+    progress(0.92, "evidence")
+    settle_warnings(store, project, detection.audit.how, config.q, detection.audit.reasons)
+    lasting, spent = _lasting_flags(store, project, detection, config.q)
+    annotators = _annotator_rows(store, project, detection, lasting)
+    persistent = [row for row in annotators if row["persistent"]]
+    again = label_again(store, project.id, detection, statistics)
+    return RunResult(
+        seq=current.seq,
+        seed=SEED,
+        config=config.to_json(),
+        versions=versions(),
+        audit=_with_command(plain(detection.audit.as_dict()), detection, project),
+        guarantee=str(detection.guarantee),
+        summary={**_summary(detection, project, annotators, config), "label_again": again},
+        timings=plain(detection.timings),
+        data_hash=data_hash(statistics),
+        annotators=annotators,
+        items=_rows(detection.ranking),
+        order_changes=_rows(detection.order_changes),
+        path=_path_record(detection),
+        flags=[{"annotator_id": row["annotator"], "finding": row["finding"], "evidence": row} for row in persistent],
+        spending=spent,
+    )
+
+
+def data_hash(statistics: SufficientStatistics) -> str:
+    """SHA-256 over the sorted lines ``annotator, left, right, outcome, coin, count`` (tab separated).
+
+    Lines begin with the annotator, so sorting annotators and then each one's lines is sorting them all, and a million
+    lines never stand in memory together.
+    """
+    answers, coins = statistics.answers(), statistics.coin_labels()
+    items = [str(item) for item in statistics.items]
+    outcomes = {float(y): f"{y:.9g}" for y in np.unique(answers.outcome)}  # a few values, a million times
+    names = [f"{annotator}\t" for annotator in statistics.annotators]
+    order = np.argsort(answers.annotator, kind="stable")
+    bounds = np.searchsorted(answers.annotator[order], np.arange(len(names) + 1))
+    digest, is_first = hashlib.sha256(), True
+    for who in sorted(range(len(names)), key=names.__getitem__):
+        own = answers.take(order[bounds[who] : bounds[who + 1]])
+        lines = sorted(
+            f"{names[who]}{items[left]}\t{items[right]}\t{outcomes[y]}\t{coins.get(coin, '')}\t{weight:.0f}"
+            for left, right, y, coin, weight in zip(
+                own.left.tolist(),
+                own.right.tolist(),
+                own.outcome.tolist(),
+                own.coin.tolist(),
+                own.weight.tolist(),
+                strict=True,
+            )
+        )
+        if lines:
+            digest.update(("" if is_first else "\n").encode() + "\n".join(lines).encode())
+            is_first = False
+    return digest.hexdigest()
+
+
+def _asks_for_sides(detection: Detection) -> bool:
+    """Whether only the owner can tell if anybody may be judged: there are enough answers, but the sides are in
+    doubt."""
+    return detection.audit.how == "none" and detection.audit.figures["assessable"] > 0
+
+
+def _with_command(audit: dict[str, Any], detection: Detection, project: Project) -> dict[str, Any]:
+    """The audit, with the command that answers its question."""
+    if not _asks_for_sides(detection):
+        return audit
+    return {**audit, "remedies": [sides_remedy(project), *audit["remedies"]]}
+
+
+def note_left_out(store: Store, project: Project, statistics: SufficientStatistics) -> None:
+    """Tell the audit what is not judged: skips by the sides shown, and counts by reason."""
+    statistics.excluded.clear()
+    statistics.excluded.update(Policy.of(project.config).left_out(project.counts))
+    statistics.clear_skips()
+    if statistics.excluded.get("skip"):
+        for row in store.comparisons.skips(project.id):
+            if row["left_item"] and row["right_item"]:
+                statistics.skip(row["left_item"], row["right_item"])
+
+
+def _rows(table: pd.DataFrame) -> list[Mapping[str, Any]]:
+    return [{str(name): plain(value) for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _lasting_flags(
+    store: Store, project: Project, detection: Detection, q: float
+) -> tuple[set[str], Mapping[str, Mapping[str, Any]]]:
+    """Who has a lasting flag with this run, and how the run changed everybody's spending."""
+    states = store.spending.all(project.id).items()
+    before: dict[Hashable, Spending] = {key: Spending.from_dict(state) for key, state in states}
+    flags, tests = LastingFlags(q, before), detection.exact.annotators
+    answers = detection.annotators.set_index("annotator")["comparisons"]
+    names = [str(label) for label in tests["annotator"]]
+    counts, p_values = answers[tests["annotator"]].to_numpy(), tests["listed_p_value"].to_numpy()
+    weights, independent = tests["weight"].to_numpy(), detection.exact.independent
+    lasting = flags.look(names, counts, p_values, weights, independent=independent)
+    changed = {str(key): state.as_dict() for key, state in flags.states.items() if before.get(key) != state}
+    # Where nobody can be judged nobody stays accused; what was spent is kept for when somebody can be again.
+    return ({str(key) for key in lasting} if detection.audit.how != "none" else set()), changed
+
+
+def _annotator_rows(
+    store: Store, project: Project, detection: Detection, lasting: Collection[str]
+) -> list[Mapping[str, Any]]:
+    """The annotator table with lasting flags, live evidence and evidence in time."""
+    _, live = store.live.get(project.id)
+    timed_everybody = detection.annotators["comparisons"].sum() <= TIMED_ANSWERS
+    wanted = [row for row in detection.annotators.to_dict("records") if timed_everybody or _is_of_interest(row)]
+    timed = evidence_in_time(dict(store.comparisons.times(project.id, [str(row["annotator"]) for row in wanted])))
+    beside = judged_beside(store, project)
+    table: list[Mapping[str, Any]] = []
+    for stored in _rows(detection.annotators):
+        row = {**stored, "annotator": str(stored["annotator"])}
+        known = live.get(row["annotator"])
+        process = Process.from_dict(known.state) if known else Process()
+        warned = bool(known and known.warned_at)
+        if row["finding"] == NOT_ASSESSABLE and _asks_for_sides(detection):
+            row["finding"] = ASK_SIDES
+        row["sup_e"] = process.sup_e
+        row["warned"] = warned
+        row["persistent"] = row["annotator"] in lasting
+        row.update(timed.get(row["annotator"], {}))
+        row["controls"] = beside.get(row["annotator"])
+        table.append(row)
+    return table
+
+
+def _is_of_interest(row: Mapping[Any, Any]) -> bool:
+    """Whether one of the lists, or the interval of the bias, speaks of a lean."""
+    return bool(row["exact_list"] or row["lbi_list"] or row["bias_low"] > 0 or row["bias_high"] < 0)
+
+
+def evidence_in_time(times: Mapping[str, Sequence[tuple[float, float | None, float]]]) -> dict[str, dict[str, Any]]:
+    """First and last answer, median lead time and longest run, of each annotator's (time, lead time, outcome)."""
+    owner = np.repeat(np.arange(len(times)), [len(own) for own in times.values()])
+    answers = np.array([answer for own in times.values() for answer in own], dtype=np.float64).reshape(-1, 3)
+    found = evidence.in_time(owner, answers[:, 2], answers[:, 0], answers[:, 1], len(times))
+    return {key: {name: column[place] for name, column in found.items()} for place, key in enumerate(times)}
+
+
+def _summary(
+    detection: Detection, project: Project, annotators: list[Mapping[str, Any]], config: ProjectConfig
+) -> dict[str, Any]:
+    figures = detection.audit.figures
+    seen = [row[name] for row in annotators for name in ("first_seen", "last_seen") if row.get(name) is not None]
+    names = ("answers", "annotators", "items", "coins", "coin_source", "excluded")
+    data = {**{name: plain(figures[name]) for name in names}, "ties": sum(row["ties"] for row in annotators)}
+    return {
+        "data": {
+            **data,
+            "ground_truth": project.counts.get("ground_truth", 0),
+            "first_answer": min(seen, default=None),
+            "last_answer": max(seen, default=None),
+        },
+        "parameters": plain(detection.parameters),
+        "smallest_list": detection.smallest_list,
+        "assessable": figures["assessable"],
+        "not_assessable": figures["annotators"] - figures["assessable"],
+        "flagged": len(detection.flagged),
+        "persistent": sum(bool(row["persistent"]) for row in annotators),
+        "warned": sum(bool(row["warned"]) for row in annotators),
+        "order_changes": len(detection.order_changes),
+        "q": config.q,
+        **detection.method,
+    }
+
+
+def _path_record(detection: Detection) -> dict[str, Any]:
+    """The path for plotting: at most 200 points of the 1,000 annotators that move most."""
+    record = detection.lbi.path
+    if not len(record.times):
+        return {"times": [], "annotators": [], "gamma": []}
+    kept = np.unique(np.linspace(0, len(record.times) - 1, PATH_POINTS).round().astype(int))
+    reach = np.abs(record.gamma).max(axis=0)
+    who = np.argsort(-reach, kind="stable")[:PATH_ANNOTATORS]
+    return {
+        "times": [round(float(t), 6) for t in record.times[kept]],
+        "annotators": [str(record.annotators[j]) for j in who],
+        "gamma": [[round(float(g), 5) for g in record.gamma[k, who]] for k in kept],
+    }
+
+
+def _empty_result(current: Current, config: ProjectConfig) -> RunResult:
+    reason = "There are no answers to judge yet."
+    audit = {
+        "found": "cannot be told",
+        "how": "none",
+        "construction": "none",
+        "reasons": [reason],
+        "remedies": ["Collect answers."],
+        "figures": {},
+    }
+    counted = ("flagged", "persistent", "warned", "assessable", "not_assessable", "order_changes")
+    data = {"answers": 0, "annotators": 0, "items": 0, "coins": 0, "ties": 0, "excluded": {}}
+    summary = {"data": data, "q": config.q, "decided_by": config.decide_by, **dict.fromkeys(counted, 0)}
+    return RunResult(
+        seq=current.seq,
+        seed=SEED,
+        config=config.to_json(),
+        versions=versions(),
+        audit=audit,
+        guarantee=str(NOBODY),
+        summary=summary,
+        timings={},
+        data_hash=data_hash(current.statistics),
+        flags=[],
+    )

@@ -1,0 +1,230 @@
+"""Reviewers' decisions: an append-only log, each line sealed by the hash of the one before."""
+
+import hashlib
+import json
+import secrets as randomness
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from evenhand.domain import ChainCheck, Choice, Decision, Page, Review
+from evenhand.errors import NotFoundError
+from evenhand.store.database import Aggregate
+from evenhand.store.paging import page
+from evenhand.store.project_rows import project_row
+from evenhand.store.schema import decisions
+
+FIRST = "0" * 64
+ERASE = "erase"
+#: A line that takes an earlier one back; its source key names the line.
+WITHDRAW = "withdraw"
+ERASED_AUTHOR = "erased"
+
+Redact = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+
+
+class DecisionStore(Aggregate):
+    """Appending, reading and checking decisions."""
+
+    def add(
+        self,
+        project_id: int,
+        annotator_id: str,
+        decision: Choice,
+        *,
+        author: str,
+        comment: str = "",
+        source: str = "dashboard",
+        source_key: str | None = None,
+        run_id: int | None = None,
+        decided_at: float | None = None,
+    ) -> Decision:
+        """Append a decision; the same `source_key` twice is the same decision and is stored once."""
+        with self._database.write() as connection:
+            last = self._last(connection, project_id)
+            number = last.number + 1 if last else 1
+            key = source_key or f"{source}:{number}"
+            known = select(decisions).where(decisions.c.project_id == project_id, decisions.c.source_key == key)
+            row = connection.execute(known).first()
+            if row is not None:
+                return Decision(**row._mapping)
+            values: dict[str, Any] = {
+                "annotator_id": annotator_id,
+                "decision": decision,
+                "comment": comment,
+                "author": author,
+                "source": source,
+                "source_key": key,
+                "run_id": run_id,
+            }
+            return self._append_line(connection, project_id, last, values, decided_at)
+
+    def withdraw(
+        self, project_id: int, number: int, *, author: str, reason: str = "", source: str = "dashboard"
+    ) -> Decision:
+        """Append a line that takes line `number` back; the log stays whole, and what was in force before it is again.
+
+        Withdrawing the same line twice appends once. Raises NotFoundError where no decision has that number.
+        """
+        with self._database.write() as connection:
+            last = self._last(connection, project_id)
+            known = select(decisions).where(decisions.c.project_id == project_id)
+            taken = connection.execute(known.where(decisions.c.number == number)).first()
+            if taken is None or taken.decision in (ERASE, WITHDRAW):
+                raise NotFoundError(f"the log of project {project_id} has no decision {number} to take back")
+            key = f"{WITHDRAW}:{number}"
+            row = connection.execute(known.where(decisions.c.source_key == key)).first()
+            if row is not None:
+                return Decision(**row._mapping)
+            values = {
+                "annotator_id": taken.annotator_id,
+                "decision": WITHDRAW,
+                "comment": f"Takes back entry {number}. {reason}".rstrip(),
+                "author": author,
+                "source": source,
+                "source_key": key,
+                "run_id": taken.run_id,
+            }
+            return self._append_line(connection, project_id, last, values, None)
+
+    def add_review(self, review: Review) -> tuple[Decision, bool]:
+        """Append a decision that came back from the alerts project; whether it is new."""
+        before = self.page(review.project_id, limit=1).total
+        made = self.add(
+            review.project_id,
+            review.annotator_id,
+            review.decision,
+            author=review.author,
+            comment=review.comment,
+            source="label-studio",
+            source_key=review.source_key,
+            decided_at=min(review.decided_at, self._database.clock()),
+        )
+        return made, made.number > before
+
+    def page(
+        self, project_id: int, *, annotator_id: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page:
+        """A page of the log, newest first."""
+        query = select(decisions).where(decisions.c.project_id == project_id)
+        if annotator_id is not None:
+            query = query.where(decisions.c.annotator_id == annotator_id)
+        with self._database.read() as connection:
+            return page(connection, query, [(decisions.c.number, True)], limit=limit, cursor=cursor)
+
+    def current(self, project_id: int) -> dict[str, Decision]:
+        """The decision in force per annotator: the last that reached us; clocks of others do not count."""
+        return {decision.annotator_id: decision for decision in self.in_force(project_id)}
+
+    def in_force(self, project_id: int) -> list[Decision]:
+        """Every decision that was not withdrawn, in the order they reached us."""
+        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
+        with self._database.read() as connection:
+            lines = [Decision(**row._mapping) for row in connection.execute(query.order_by(decisions.c.number))]
+        withdrawn = {line.source_key for line in lines if line.decision == WITHDRAW}
+        return [line for line in lines if line.decision != WITHDRAW and f"{WITHDRAW}:{line.number}" not in withdrawn]
+
+    def verify(self, project_id: int) -> ChainCheck:
+        """Recompute the chain from its start."""
+        with self._database.read() as connection:
+            return check_chain(connection, project_id)
+
+    def redact_in(self, connection: Connection, project_id: int, pseudonym: str, redact: Redact) -> int:
+        """Redact the lines for which `redact` gives new values, and append the line that vouches for them."""
+        last = self._last(connection, project_id)
+        number = last.number + 1 if last else 1
+        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
+        covers: dict[str, str] = {}
+        for row in connection.execute(query.order_by(decisions.c.number)).all():
+            changes = redact(dict(row._mapping))
+            if changes is None:
+                continue
+            changes = {**changes, "salt": "", "redacted_by": number}
+            mine = (decisions.c.project_id == project_id, decisions.c.number == row.number)
+            connection.execute(update(decisions).where(*mine).values(**changes))
+            covers[str(row.number)] = redaction_seal({**row._mapping, **changes})
+        if covers:
+            values = {
+                "annotator_id": pseudonym,
+                "decision": ERASE,
+                "comment": f"Erased on request: line {', '.join(covers)}.",
+                "author": "evenhand annotator erase",
+                "source": "erasure",
+                "source_key": f"erasure:{number}",
+                "run_id": None,
+                "covers": json.dumps(covers),
+            }
+            self._append_line(connection, project_id, last, values, None)
+        return len(covers)
+
+    def _append_line(
+        self, connection: Connection, project_id: int, last: Any, values: dict[str, Any], decided_at: float | None
+    ) -> Decision:
+        """Seal a line onto the one before; the salt keeps a redacted line from being guessed by its hash."""
+        now = self._database.clock()
+        values = {
+            "number": last.number + 1 if last else 1,
+            "project_id": project_id,
+            **values,
+            "decided_at": now if decided_at is None else decided_at,
+            "recorded_at": now,
+            "previous_hash": last.hash if last else FIRST,
+            "salt": randomness.token_hex(16),
+        }
+        values["hash"] = seal(values)
+        connection.execute(decisions.insert().values(**values))
+        return Decision(**values)
+
+    def _last(self, connection: Connection, project_id: int) -> Any:
+        """The last line of the log, with the project locked so that the chain cannot fork."""
+        project_row(connection, project_id, lock=True)
+        query = select(decisions).where(decisions.c.project_id == project_id)
+        return connection.execute(query.order_by(decisions.c.number.desc()).limit(1)).first()
+
+
+def check_chain(connection: Connection, project_id: int) -> ChainCheck:
+    """Recompute a project's chain; a redacted line must be the one that a later line vouches for."""
+    query = select(decisions).where(decisions.c.project_id == project_id).order_by(decisions.c.number)
+    previous, length, redacted = FIRST, 0, 0
+    unproven: dict[int, tuple[int, str]] = {}
+    for row in connection.execute(query):
+        values = dict(row._mapping)
+        is_next = row.number == length + 1 and row.previous_hash == previous
+        if row.redacted_by is not None:
+            unproven[row.number] = (row.redacted_by, redaction_seal(values))
+            redacted += 1
+        if not is_next or (row.redacted_by is None and seal(values) != row.hash):
+            return ChainCheck(False, length, row.number)
+        if row.covers and row.redacted_by is None:
+            for number, digest in _covers(row.covers).items():
+                if unproven.get(number) == (row.number, digest):
+                    del unproven[number]
+        previous, length = row.hash, row.number
+    if unproven:
+        return ChainCheck(False, length, min(unproven))
+    return ChainCheck(True, length, None, redacted)
+
+
+def _covers(text: str) -> dict[int, str]:
+    """The lines a redaction vouches for; none where somebody wrote something else there."""
+    try:
+        return {int(number): str(digest) for number, digest in json.loads(text).items()}
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+
+
+def seal(values: Mapping[str, Any]) -> str:
+    """The hash of one line, which covers the hash of the line before; lines of older versions have no salt."""
+    kept = {key: value for key, value in values.items() if key not in ("hash", "redacted_by")}
+    return _digest({key: value for key, value in kept.items() if value or key not in ("salt", "covers")})
+
+
+def redaction_seal(values: Mapping[str, Any]) -> str:
+    """The hash of what a redaction left of a line, the line's first hash included."""
+    return _digest(values)
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    text = json.dumps({key: values[key] for key in sorted(values)}, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""What runs said about annotators."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import FromClause, and_, or_, select
+
+from evenhand.domain import Page
+from evenhand.errors import PayloadError
+from evenhand.store.database import Aggregate, select_in
+from evenhand.store.paging import page
+from evenhand.store.run_rows import ReadyRows, all_rows, columns_of
+from evenhand.store.schema import annotators, run_annotators, runs
+
+#: Columns that a page can be sorted by; what other controls say has no order.
+ANNOTATOR_COLUMNS: tuple[str, ...] = tuple(name for name in columns_of(run_annotators) if name != "controls")
+
+#: Longer lists are not reviewed one by one.
+MOST_FLAGGED = 10_000
+
+
+class Mark(NamedTuple):
+    """One annotator in a drawing."""
+
+    annotator: str
+    name: str | None
+    finding: str | None
+    flagged: bool
+    comparisons: int
+    left: int
+    right: int
+    ties: int
+    bias: float | None
+    entry: float | None
+    position: int
+
+
+class FindingStore(Aggregate):
+    """The annotators of stored runs."""
+
+    def page(
+        self,
+        run_id: int,
+        *,
+        sort: str = "position",
+        descending: bool = False,
+        flagged: bool | None = None,
+        persistent: bool | None = None,
+        finding: str | None = None,
+        differ: bool = False,
+        search: str | None = None,
+        among: Collection[str] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        offset: int = 0,
+    ) -> Page:
+        """A page of a run's annotators with their names, sorted and filtered by the database."""
+        if sort not in (*ANNOTATOR_COLUMNS, "name"):
+            raise PayloadError(f"sort is {sort[:60]!r}; expected one of {', '.join(ANNOTATOR_COLUMNS)}, name")
+        column = annotators.c.name if sort == "name" else run_annotators.c[sort]
+        query = select(run_annotators, annotators.c.name, annotators.c.email).select_from(_with_names(run_id))
+        query = query.where(run_annotators.c.run_id == run_id)
+        for name, wanted in (("flagged", flagged), ("persistent", persistent), ("finding", finding)):
+            if wanted is not None:
+                query = query.where(run_annotators.c[name] == wanted)
+        if differ:
+            query = query.where(run_annotators.c.difference != "")
+        if among is not None:
+            query = query.where(run_annotators.c.annotator.in_(list(among)))
+        if search:
+            fields = (run_annotators.c.annotator, annotators.c.name, annotators.c.email)
+            query = query.where(or_(*[field.icontains(search, autoescape=True) for field in fields]))
+        order = [(column, descending), (run_annotators.c.annotator, False)]
+        with self._database.read() as connection:
+            return page(connection, query, order, limit=limit, cursor=cursor, offset=offset)
+
+    def get(self, run_id: int, annotator_id: str) -> dict[str, Any] | None:
+        """One annotator's row of a run."""
+        query = select(run_annotators).where(
+            run_annotators.c.run_id == run_id, run_annotators.c.annotator == annotator_id
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).mappings().first()
+            return dict(row) if row else None
+
+    def rows(self, run_id: int, annotator_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """The rows of these annotators in a run, by annotator."""
+        query = select(run_annotators).where(run_annotators.c.run_id == run_id)
+        with self._database.read() as connection:
+            found = select_in(connection, query, run_annotators.c.annotator, annotator_ids)
+            return {row.annotator: dict(row._mapping) for row in found}
+
+    def known(self, run_id: int, annotator_ids: Collection[str]) -> set[str]:
+        """Those of these annotators whom a run speaks of."""
+        query = select(run_annotators.c.annotator).where(run_annotators.c.run_id == run_id)
+        with self._database.read() as connection:
+            return {row.annotator for row in select_in(connection, query, run_annotators.c.annotator, annotator_ids)}
+
+    def marks(self, run_id: int) -> list[Mark]:
+        """What a drawing needs of everybody in a run, the strongest evidence first: few columns of many rows."""
+        columns = [annotators.c.name if name == "name" else run_annotators.c[name] for name in Mark._fields]
+        query = select(*columns).select_from(_with_names(run_id))
+        query = query.where(run_annotators.c.run_id == run_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(run_annotators.c.position, run_annotators.c.annotator))
+            return [Mark(*row) for row in rows]
+
+    def flagged(self, run_id: int) -> list[str]:
+        """Who is on a run's list, worst first, at most MOST_FLAGGED."""
+        query = select(run_annotators.c.annotator).where(run_annotators.c.run_id == run_id, run_annotators.c.flagged)
+        order = (run_annotators.c.position, run_annotators.c.annotator)
+        with self._database.read() as connection:
+            return list(connection.execute(query.order_by(*order).limit(MOST_FLAGGED)).scalars())
+
+    def all(self, run_id: int) -> list[dict[str, Any]]:
+        """Every annotator of a run, worst first (reports, comparison of runs, plots)."""
+        with self._database.read() as connection:
+            return all_rows(connection, run_annotators, run_id, "position", "annotator")
+
+    def ready(self, run_id: int, rows: Sequence[Mapping[str, Any]]) -> ReadyRows:
+        """A run's annotators, in their order, ready to be stored."""
+        fallback = {"persistent": False, "warned": False, "flagged": False, "sup_e": None}
+        placed = [{"position": place, **fallback, **row} for place, row in enumerate(rows, start=1)]
+        return ReadyRows.of(run_annotators, run_id, placed)
+
+
+def _with_names(run_id: int) -> FromClause:
+    """A run's annotators beside the names of the people."""
+    project = select(runs.c.project_id).where(runs.c.id == run_id).scalar_subquery()
+    return run_annotators.outerjoin(
+        annotators,
+        and_(annotators.c.annotator_id == run_annotators.c.annotator, annotators.c.project_id == project),
+    )

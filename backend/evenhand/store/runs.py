@@ -1,0 +1,235 @@
+"""Runs: requested, claimed by one worker at a time, stored whole."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Text, cast, delete, func, literal, select, update
+
+from evenhand.domain import Lease, Page, Run, RunResult, Trigger
+from evenhand.errors import LeaseLostError, NotFoundError
+from evenhand.store.database import Aggregate, Database
+from evenhand.store.dialect import now
+from evenhand.store.engine import ReadyJson
+from evenhand.store.findings import FindingStore
+from evenhand.store.flags import FlagStore
+from evenhand.store.leases import LeaseStore, is_held
+from evenhand.store.paging import page
+from evenhand.store.project_rows import project_row
+from evenhand.store.rankings import RankingStore
+from evenhand.store.run_rows import ReadyRows
+from evenhand.store.schema import leases, run_paths, runs
+from evenhand.store.spending import SpendingStore
+
+MAX_ATTEMPTS = 5
+#: Runs that the service itself asked for; they are dropped where nothing is new, what people ask for never is.
+DROPPED_WITHOUT_NEWS = (Trigger.SCHEDULE, Trigger.WARNING, Trigger.ERASURE)
+
+
+class RunStore(Aggregate):
+    """The queue of runs and their results."""
+
+    def __init__(
+        self,
+        database: Database,
+        leases: LeaseStore,
+        findings: FindingStore,
+        rankings: RankingStore,
+        flags: FlagStore,
+        spending: SpendingStore,
+    ) -> None:
+        super().__init__(database)
+        self._leases, self._findings, self._rankings = leases, findings, rankings
+        self._flags, self._spending = flags, spending
+
+    def request(self, project_id: int, trigger: Trigger, requested_by: str | None = None) -> Run:
+        """Ask for a run; one that still waits stands for all requests, and becomes the person's who asks."""
+        waiting = select(runs).where(runs.c.project_id == project_id, runs.c.status == "queued")
+        with self._database.write() as connection:
+            # The project's row serialises requests, so that two of them cannot both find an empty queue.
+            project_row(connection, project_id, lock=True)
+            row = connection.execute(waiting.limit(1)).first()
+            if row is None:
+                values = {"status": "queued", "trigger": trigger.value, "requested_by": requested_by, "attempts": 0}
+                insert = runs.insert().values(project_id=project_id, requested_at=self._database.clock(), **values)
+                key = connection.execute(insert).inserted_primary_key
+                row = connection.execute(select(runs).where(runs.c.id == (key or (0,))[0])).one()
+            elif row.trigger in DROPPED_WITHOUT_NEWS and trigger not in DROPPED_WITHOUT_NEWS:
+                _set(connection, row.id, trigger=trigger.value, requested_by=requested_by)
+                row = connection.execute(select(runs).where(runs.c.id == row.id)).one()
+            return _run(row)
+
+    def claim(self, owner: str, seconds: float) -> tuple[Run, Lease] | None:
+        """Take the oldest waiting run whose project nobody works on, with the lease `run:<project>`.
+
+        Runs whose worker died (lease expired) are taken over; after MAX_ATTEMPTS tries they fail.
+        """
+        with self._database.write() as connection:
+            for row in connection.execute(_open_runs(now(connection))).all():
+                lease = self._leases.acquire_in(connection, f"run:{row.project_id}", owner, seconds)
+                if lease is None:
+                    continue
+                # Read again under the lease: the run may have been finished while we waited for it.
+                current = connection.execute(select(runs).where(runs.c.id == row.id).with_for_update()).one()
+                if current.status not in ("queued", "running"):
+                    continue
+                if current.attempts >= MAX_ATTEMPTS:
+                    message = f"gave up after {MAX_ATTEMPTS} attempts; the worker died each time, see its log"
+                    _set(connection, row.id, status="failed", error=message, finished_at=self._database.clock())
+                    continue
+                _set(
+                    connection,
+                    row.id,
+                    status="running",
+                    started_at=self._database.clock(),
+                    attempts=current.attempts + 1,
+                    progress=0.0,
+                    progress_note=None,
+                )
+                return _run(connection.execute(select(runs).where(runs.c.id == row.id)).one()), lease
+        return None
+
+    def progress(self, run_id: int, lease: Lease, share: float, note: str = "", *, seconds: float = 60.0) -> Lease:
+        """Report progress in [0, 1] and renew the lease in one go; raises LeaseLostError."""
+        with self._database.write() as connection:
+            self._running(connection, run_id, lease)  # a late sign of life must not take the lease back
+            renewed = self._leases.renew_in(connection, lease, seconds)
+            _set(connection, run_id, progress=share, progress_note=note)
+            return renewed
+
+    def finish(self, run_id: int, lease: Lease, result: RunResult) -> Run:
+        """Store a run whole, replace the project's lasting flags if given, and release the lease."""
+        # Made before the transaction: events would wait for it, and a worker has no priority over anything.
+        ready = [
+            self._findings.ready(run_id, result.annotators),
+            *self._rankings.ready(run_id, result.items, result.order_changes),
+        ]
+        if result.path is not None:
+            ready.append(ReadyRows.of(run_paths, run_id, [{"path": ReadyJson.of(result.path)}]))
+        with self._database.write() as connection:
+            row = self._running(connection, run_id, lease)
+            scalars = ("seq", "seed", "config", "versions", "audit", "guarantee", "summary", "timings", "data_hash")
+            _set(
+                connection,
+                run_id,
+                status="done",
+                finished_at=self._database.clock(),
+                progress=1.0,
+                error=None,
+                model_version=f"evenhand-{run_id}",
+                **{name: getattr(result, name) for name in scalars},
+            )
+            for rows in ready:
+                rows.store_in(connection)
+            if result.flags is not None:
+                self._flags.replace_in(connection, row.project_id, run_id, result.flags)
+            self._spending.store_in(connection, row.project_id, result.spending)
+            self._leases.end_in(connection, lease)
+        return self.get(run_id)
+
+    def fail(self, run_id: int, lease: Lease, error: str) -> None:
+        """Record why a run failed and release the lease."""
+        with self._database.write() as connection:
+            self._running(connection, run_id, lease)
+            _set(connection, run_id, status="failed", error=error[:5000], finished_at=self._database.clock())
+            self._leases.end_in(connection, lease)
+
+    def put_back(self, run_id: int, lease: Lease) -> None:
+        """Let a run that was cut off wait again, as if it had not begun; raises LeaseLostError."""
+        with self._database.write() as connection:
+            row = self._running(connection, run_id, lease)
+            _set(
+                connection,
+                run_id,
+                status="queued",
+                started_at=None,
+                attempts=max(0, row.attempts - 1),
+                progress=None,
+                progress_note=None,
+            )
+            self._leases.end_in(connection, lease)
+
+    def drop(self, run_id: int, lease: Lease) -> None:
+        """Forget a run that found nothing to do (no change since the last one)."""
+        with self._database.write() as connection:
+            self._running(connection, run_id, lease)
+            connection.execute(delete(runs).where(runs.c.id == run_id))
+            self._leases.end_in(connection, lease)
+
+    def get(self, run_id: int, *, project_id: int | None = None) -> Run:
+        """One run, of this project if given; raises NotFoundError."""
+        query = select(runs).where(runs.c.id == run_id)
+        if project_id is not None:
+            query = query.where(runs.c.project_id == project_id)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            raise NotFoundError(f"run {run_id} does not exist; the project's runs are listed under /runs")
+        return _run(row)
+
+    def latest(self, project_id: int, *, status: str | None = "done") -> Run | None:
+        """The newest run with this status (any, if None)."""
+        query = select(runs).where(runs.c.project_id == project_id)
+        query = query if status is None else query.where(runs.c.status == status)
+        with self._database.read() as connection:
+            row = connection.execute(query.order_by(runs.c.id.desc()).limit(1)).first()
+            return _run(row) if row else None
+
+    def page(self, project_id: int, *, limit: int = 50, cursor: str | None = None) -> Page:
+        """A page of runs, newest first."""
+        query = select(runs).where(runs.c.project_id == project_id)
+        with self._database.read() as connection:
+            return page(connection, query, [(runs.c.id, True)], limit=limit, cursor=cursor)
+
+    def model_versions(self, project_id: int | None = None, *, limit: int = 20) -> list[str]:
+        """Versions of the latest finished runs, newest first."""
+        query = select(runs.c.model_version).where(runs.c.status == "done", runs.c.model_version.is_not(None))
+        query = query if project_id is None else query.where(runs.c.project_id == project_id)
+        with self._database.read() as connection:
+            return list(connection.execute(query.order_by(runs.c.id.desc()).limit(limit)).scalars())
+
+    def queue_age(self) -> float:
+        """Seconds the oldest waiting run has been waiting; 0 if none waits."""
+        query = select(func.min(runs.c.requested_at)).where(runs.c.status == "queued")
+        with self._database.read() as connection:
+            oldest = connection.execute(query).scalar_one()
+        return max(0.0, self._database.clock() - oldest) if oldest is not None else 0.0
+
+    def counts(self) -> list[dict[str, Any]]:
+        """Per status: number of runs and seconds they took."""
+        spent = func.coalesce(func.sum(runs.c.finished_at - runs.c.started_at), 0.0)
+        query = select(runs.c.status, func.count().label("count"), spent.label("seconds")).group_by(runs.c.status)
+        with self._database.read() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def path(self, run_id: int) -> Mapping[str, Any] | None:
+        """The regularisation path of a run, for plots."""
+        with self._database.read() as connection:
+            return connection.execute(select(run_paths.c.path).where(run_paths.c.run_id == run_id)).scalar()
+
+    def _running(self, connection: Connection, run_id: int, lease: Lease) -> Any:
+        """The run's row if it is still ours to finish."""
+        self._leases.check_in(connection, lease)
+        row = connection.execute(select(runs).where(runs.c.id == run_id).with_for_update()).first()
+        if row is None or row.status != "running" or lease.name != f"run:{row.project_id}":
+            raise LeaseLostError(f"run {run_id} is no longer running under this lease; drop the result")
+        return row
+
+
+def _open_runs(moment: float) -> Any:
+    """Runs that wait, or whose worker's lease has run out, oldest first, on projects nobody works on."""
+    held = (
+        select(leases.c.name)
+        .where(leases.c.name == literal("run:") + cast(runs.c.project_id, Text), is_held(moment))
+        .exists()
+    )
+    return select(runs).where(runs.c.status.in_(("running", "queued")), ~held).order_by(runs.c.id).limit(20)
+
+
+def _set(connection: Connection, run_id: int, **values: Any) -> None:
+    """Change columns of one run."""
+    connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
+
+
+def _run(row: Any) -> Run:
+    """A stored row as a record."""
+    return Run(**{key: value for key, value in row._mapping.items() if key != "attempts"})

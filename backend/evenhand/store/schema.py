@@ -1,0 +1,343 @@
+"""The tables, one schema for SQLite and PostgreSQL; times are seconds since the epoch in double precision."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+from evenhand.store.schema_base import RowId, project_column
+from evenhand.store.schema_base import metadata as metadata
+from evenhand.store.schema_runs import run_annotators as run_annotators
+from evenhand.store.schema_runs import run_items as run_items
+from evenhand.store.schema_runs import run_order_changes as run_order_changes
+from evenhand.store.schema_runs import run_paths as run_paths
+from evenhand.store.schema_runs import runs as runs
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    Column("ls_url", Text, nullable=False),
+    Column("ls_project_id", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("label_config", Text, nullable=False),
+    Column("config", JSON, nullable=False),
+    Column("setup_params", JSON, nullable=False),
+    Column("task_fields", JSON, nullable=False),
+    Column("alerts_for", RowId, ForeignKey("projects.id")),
+    Column("seq", BigInteger, nullable=False),
+    Column("live_seq", BigInteger, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("ls_updated_at", Double),
+    Column("last_event_at", Double),
+    Column("last_pull_at", Double),
+    Column("last_pull", JSON),
+    Column("pull_watermark", Double),
+    Column("full_pull_needed", Boolean, nullable=False),
+    Column("counts", JSON, nullable=False),
+    Column("deleted_at", Double),
+    Column("erased_seq", BigInteger, nullable=False, server_default="0"),
+    UniqueConstraint("ls_url", "ls_project_id", "epoch"),
+    sqlite_autoincrement=True,
+)
+
+comparisons = Table(
+    "comparisons",
+    metadata,
+    project_column(),
+    Column("annotation_id", BigInteger, nullable=False),
+    Column("task_id", BigInteger),
+    Column("annotator_id", Text),
+    Column("left_item", Text),
+    Column("right_item", Text),
+    Column("coin", Text),
+    Column("stratum", Text),
+    Column("outcome", Double),
+    Column("status", Text, nullable=False),
+    Column("reason", Text),
+    Column("ground_truth", Boolean, nullable=False),
+    Column("lead_time", Double),
+    Column("created_at", Double, nullable=False),
+    Column("updated_at", Double, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("first_seq", BigInteger),
+    Column("answers", JSON(none_as_null=True)),  # outcome by control, where several are read
+    PrimaryKeyConstraint("project_id", "annotation_id"),
+    Index(None, "project_id", "task_id"),
+    Index(None, "project_id", "annotator_id", "annotation_id"),
+)
+
+changes = Table(
+    "changes",
+    metadata,
+    project_column(),
+    Column("seq", BigInteger, nullable=False),
+    Column("annotation_id", BigInteger, nullable=False),
+    Column("annotator_id", Text, nullable=False),
+    Column("task_id", BigInteger),
+    Column("left_item", Text, nullable=False),
+    Column("right_item", Text, nullable=False),
+    Column("coin", Text, nullable=False),
+    Column("stratum", Text),
+    Column("outcome", Double, nullable=False),
+    Column("weight", SmallInteger, nullable=False),
+    Column("is_first", Boolean, nullable=False),
+    Column("at", Double, nullable=False),
+    PrimaryKeyConstraint("project_id", "seq"),
+)
+
+annotators = Table(
+    "annotators",
+    metadata,
+    project_column(),
+    Column("annotator_id", Text, nullable=False),
+    Column("name", Text),
+    Column("email", Text),
+    Column("first_seen", Double),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+items = Table(
+    "items",
+    metadata,
+    project_column(),
+    Column("item", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    PrimaryKeyConstraint("project_id", "item"),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    project_column(),
+    Column("task_id", BigInteger, nullable=False),
+    Column("left_item", Text),
+    Column("right_item", Text),
+    Column("coin", Text),
+    Column("stratum", Text),
+    Column("is_labeled", Boolean),
+    Column("deleted", Boolean, nullable=False),
+    Column("updated_at", Double, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint("project_id", "task_id"),
+)
+
+live_evidence = Table(
+    "live_evidence",
+    metadata,
+    project_column(),
+    Column("annotator_id", Text, nullable=False),
+    Column("state", JSON, nullable=False),
+    Column("log_e", Double, nullable=False),
+    Column("sup_log_e", Double, nullable=False),
+    Column("answers", BigInteger, nullable=False),
+    Column("warned_at", Double),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+live_curve = Table(
+    "live_curve",
+    metadata,
+    project_column(),
+    Column("annotator_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("log_e", Double, nullable=False),
+    PrimaryKeyConstraint("project_id", "annotator_id", "seq"),
+)
+
+spending = Table(
+    "spending",
+    metadata,
+    project_column(),
+    Column("annotator_id", Text, nullable=False),
+    Column("answers", BigInteger, nullable=False),
+    Column("looks", Integer, nullable=False),
+    Column("p_star", Double, nullable=False),
+    Column("is_lasting", Boolean, nullable=False),
+    Column("is_independent", Boolean, nullable=False, server_default=false()),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+flags = Table(
+    "flags",
+    metadata,
+    project_column(),
+    Column("annotator_id", Text, nullable=False),
+    Column("run_id", RowId, ForeignKey("runs.id"), nullable=False),
+    Column("since", Double, nullable=False),
+    Column("finding", Text),
+    Column("evidence", JSON, nullable=False),
+    PrimaryKeyConstraint("project_id", "annotator_id"),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    project_column(),
+    Column("number", BigInteger, nullable=False),
+    Column("annotator_id", Text, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("source_key", Text, nullable=False),
+    Column("run_id", BigInteger),
+    Column("decided_at", Double, nullable=False),
+    Column("recorded_at", Double, nullable=False),
+    Column("previous_hash", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("salt", Text, nullable=False, server_default=""),
+    Column("covers", Text),
+    Column("redacted_by", BigInteger),
+    PrimaryKeyConstraint("project_id", "number"),
+    UniqueConstraint("project_id", "source_key"),
+    Index(None, "project_id", "annotator_id"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires_at", Double, nullable=False),
+)
+
+publications = Table(
+    "publications",
+    metadata,
+    project_column(),
+    Column("channel", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("content_hash", Text),
+    Column("remote_id", Text),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_try_at", Double),
+    Column("last_error", Text),
+    Column("updated_at", Double, nullable=False),
+    PrimaryKeyConstraint("project_id", "channel", "key"),
+)
+
+event_counts = Table(
+    "event_counts",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("last_at", Double, nullable=False),
+    PrimaryKeyConstraint("kind", "outcome"),
+)
+
+problems = Table(
+    "problems",
+    metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    Column("project_id", RowId, ForeignKey("projects.id")),
+    Column("code", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("remedy", Text, nullable=False),
+    Column("first_at", Double, nullable=False),
+    Column("last_at", Double, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("resolved_at", Double),
+    Index(None, "project_id", "code", "resolved_at"),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("password_hash", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("role", Text, nullable=False, server_default="reader"),
+)
+
+login_failures = Table(
+    "login_failures",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("blocked_until", Double, nullable=False),
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("project_id", RowId, ForeignKey("projects.id")),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_try_at", Double),
+    Column("payload", JSON, nullable=False),
+    Column("last_error", Text),
+    Column("created_at", Double, nullable=False),
+)
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+erasures = Table(
+    "erasures",
+    metadata,
+    Column("ls_url", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("erased_at", Double, nullable=False),
+    PrimaryKeyConstraint("ls_url", "token"),
+)
+
+side_statements = Table(
+    "side_statements",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    project_column(),
+    Column("sides", Text, nullable=False),
+    Column("said_by", Text, nullable=False),
+    Column("said_at", Double, nullable=False),
+)
+
+follow_ups = Table(
+    "follow_ups",
+    metadata,
+    Column("id", RowId, primary_key=True),
+    project_column(),
+    Column("annotator_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("detail", JSON, nullable=False),
+    Column("made_at", Double, nullable=False),
+    Column("undone_at", Double),
+)
+
+# What runs work on, as of a sequence number; made from `comparisons` and made again where it is missing.
+statistics_parts = Table(
+    "statistics_parts",
+    metadata,
+    project_column(),
+    Column("seq", BigInteger, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("parts", Integer, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("project_id", "seq", "part"),
+)

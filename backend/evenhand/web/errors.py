@@ -1,0 +1,91 @@
+"""Every error leaves as {"ok": false, "error": {"code", "message"}}; tracebacks go to the log only."""
+
+import logging
+from collections.abc import Callable
+
+from flask import Flask, Response, jsonify, request
+from gunicorn.http.errors import NoMoreData, ParseException
+from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response as WerkzeugResponse
+
+from evenhand.errors import BackendError
+
+# Raised by gunicorn while a view reads the body.
+BROKEN_BODIES: tuple[type[Exception], ...] = (ParseException, NoMoreData)
+
+HTML_ERROR = "evenhand_html_error"
+HtmlError = Callable[[int, str, str], WerkzeugResponse]
+CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "timeout",
+    413: "too_large",
+    415: "unsupported_media_type",
+    431: "headers_too_large",
+}
+logger = logging.getLogger(__name__)
+
+
+def init_app(app: Flask) -> None:
+    """Install the handlers; the dashboard may put a page renderer under extensions[HTML_ERROR]."""
+    app.register_error_handler(BackendError, _backend_error)
+    app.register_error_handler(HTTPException, _http_error)
+    for kind in BROKEN_BODIES:
+        app.register_error_handler(kind, _broken_body)
+    app.register_error_handler(Exception, _unexpected)
+
+
+def error_response(status: int, code: str, message: str) -> WerkzeugResponse:
+    """An error in the one shape, or as a page for people on the dashboard."""
+    from flask import current_app
+
+    page: HtmlError | None = current_app.extensions.get(HTML_ERROR)
+    if page is not None and request.path.startswith("/ui/"):
+        return page(status, code, message)
+    response: Response = jsonify({"ok": False, "error": {"code": code, "message": message}})
+    response.status_code = status
+    return response
+
+
+def _backend_error(error: BackendError) -> WerkzeugResponse:
+    """One of our own errors: its message was written for the caller."""
+    if error.status >= 500:
+        logger.error("%s: %s", error.code, error, exc_info=error)
+    response = error_response(error.status, error.code, str(error))
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
+        response.headers["Retry-After"] = str(max(1, round(retry_after)))
+    if error.status == 401 and not request.path.startswith("/ui/"):
+        response.headers["WWW-Authenticate"] = 'Basic realm="Evenhand", charset="UTF-8"'
+    return response
+
+
+def _http_error(error: HTTPException) -> WerkzeugResponse:
+    """Werkzeug's errors in our shape; redirects pass through."""
+    status = error.code or 500
+    if status < 400:
+        return error.get_response()
+    message = error.description or error.name
+    if status == 404:
+        message = f"there is nothing at {request.path[:200]}; /api/v1/openapi.json lists the routes"
+    if status == 413:
+        message = "the request body is too large; EVENHAND_MAX_BODY_MB sets the limit"
+    response = error_response(status, CODES.get(status, "http_error"), message)
+    allowed = getattr(error, "valid_methods", None)
+    if allowed:
+        response.headers["Allow"] = ", ".join(sorted(allowed))
+    return response
+
+
+def _broken_body(_error: Exception) -> WerkzeugResponse:
+    """The server could not make out where the body's pieces begin and end."""
+    return error_response(400, "bad_payload", "the request's body is cut off or wrongly divided into chunks")
+
+
+def _unexpected(error: Exception) -> WerkzeugResponse:
+    """A bug: the log has the traceback, the caller only the request's id."""
+    logger.error("unexpected %s", type(error).__name__, exc_info=error)
+    return error_response(500, "internal_error", "unexpected error; the log has it under this answer's X-Request-Id")
