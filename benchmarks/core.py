@@ -20,10 +20,11 @@ import numpy as np
 
 from benchmarks.results.dense_paper import dense_paper
 from fdr_core import Comparisons, SufficientStatistics, detect
-from fdr_core.knockoffs.draws import Fixed, Rule, run_draws
-from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
-from fdr_core.paths import Races, follow
-from fdr_core.selection import loss_limit
+from fdr_core.paper.cuts import loss_limit
+from fdr_core.paper.draws import Fixed, Rule, run_draws
+from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.paths import Races, follow
+from fdr_core.projection import fixed_design
 from fdr_core.simulate import shaped
 
 #: Annotators, items, answers, path, and the seconds aimed at with knockoff LBI beside the decision.

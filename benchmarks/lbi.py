@@ -19,7 +19,7 @@ import pandas as pd
 from fdr_core import Comparisons
 from fdr_core.answer_table import AnswerTable
 from fdr_core.audit import audit
-from fdr_core.knockoffs.lbi import LbiResult, run_lbi
+from fdr_core.paper.knockoff_lbi import LbiResult, run_lbi
 from fdr_core.simulate import shaped
 
 #: (annotators, items, answers), and the seconds aimed at.

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from fdr_core.answers import Answers, Sums, sum_answers
 from fdr_core.audit import AuditInput
+from fdr_core.codes import mix
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import InputError
 from fdr_core.inputs.label_keys import label_keys
-from fdr_core.knockoffs.signs import mix
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Ints, Words
 

@@ -10,6 +10,11 @@ from fdr_core.types import Ints, Words
 _DENSE_FACTOR = 4
 
 
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
+
+
 def distinct_partners(who: Ints, partner: Ints, n: int) -> Ints:
     """How many different partners each code met."""
     if not (are_all_different(partner) or are_all_different(who)):
@@ -86,3 +91,14 @@ def smallest_by(code: Ints, key: Words) -> Words:
 def _is_dense(code: Ints) -> bool:
     """Whether a table over all codes takes no more room than a few columns, so that nothing needs to be sorted."""
     return bool(int(code.max(initial=-1)) < _DENSE_FACTOR * len(code) + _DENSE_FACTOR and int(code.min(initial=0)) >= 0)
+
+
+def mix(x: Words) -> Words:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit."""
+    x = x + _GOLDEN
+    x ^= x >> _SHIFTS[0]
+    x *= _MULTIPLIERS[0]
+    x ^= x >> _SHIFTS[1]
+    x *= _MULTIPLIERS[1]
+    x ^= x >> _SHIFTS[2]
+    return x

@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from fdr_core.answers import Sums
+from fdr_core.answers import Answers, Sums
 from fdr_core.errors import DesignError
 from fdr_core.types import Floats
 
 #: Up to this many items the Laplacian is factorised densely (32 MB); beyond, systems are solved by conjugate gradients.
 DENSE_ITEMS = 2000
+
+
+#: Ridge on theta per answer under one coin (docs/method.md, section 4): with shared coins a weaker one absorbs the
+#: crowd's lean.
+RIDGE_PER_SHARING = 5.0
 
 
 class ItemSolver(Protocol):
@@ -32,6 +37,12 @@ class ItemSolver(Protocol):
     def half(self, B: Floats) -> Floats:
         """Return F with ``F'F = B' K^{-1} B`` (dense only)."""
         ...
+
+
+def ridge_for(answers: Answers) -> float:
+    """``5 x answers / distinct coins``."""
+    n_coins = int(np.count_nonzero(np.bincount(answers.coin)))
+    return RIDGE_PER_SHARING * float(answers.weight.sum()) / max(1, n_coins)
 
 
 def components_of(laplacian: sp.csr_array) -> NDArray[np.int32]:

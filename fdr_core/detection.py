@@ -14,17 +14,18 @@ from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
 from fdr_core.audit import Audit, audit
 from fdr_core.comparisons import Comparisons
+from fdr_core.design import ridge_for
 from fdr_core.differences import Opinions, differences
 from fdr_core.evidence import Bias, bias_before_flags
 from fdr_core.guarantee import Guarantee, guarantee_of, has_proof
-from fdr_core.knockoffs.draws import Progress
-from fdr_core.knockoffs.flip import ridge_for
-from fdr_core.knockoffs.lbi import LbiResult, run_lbi
 from fdr_core.opinions import Exact, Lbi
 from fdr_core.options import Options
+from fdr_core.paper.cuts import smallest_list
+from fdr_core.paper.draws import Progress
+from fdr_core.paper.knockoff_lbi import LbiResult, run_lbi
 from fdr_core.randomisation import Tests, test_annotators
 from fdr_core.ranking import Ranking, ranking
-from fdr_core.selection import WeightedList, smallest_list, weighted_list
+from fdr_core.selection import WeightedList, weighted_list
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Ints
 

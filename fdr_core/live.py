@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fdr_core.design import DENSE_ITEMS, item_solver
-from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.design import DENSE_ITEMS, item_solver, ridge_for
 from fdr_core.selection import e_bh
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Mask

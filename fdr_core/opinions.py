@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fdr_core.knockoffs.lbi import LbiResult
+from fdr_core.paper.knockoff_lbi import LbiResult
 from fdr_core.randomisation import Tests
 from fdr_core.selection import WeightedList
 from fdr_core.types import Floats, Ints

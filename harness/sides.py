@@ -9,9 +9,8 @@ from scipy.stats import binom
 from fdr_core.answers import Answers, sum_answers
 from fdr_core.audit import Audit, AuditInput, audit
 from fdr_core.baselines import benjamini_hochberg
-from fdr_core.design import item_solver
+from fdr_core.design import item_solver, ridge_for
 from fdr_core.evidence import sign_flip_p_values
-from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.types import Floats
 
 Q = 0.1

@@ -38,6 +38,7 @@ SUBJECTS = {
     ),
     "fdr_core.evidence": ("tests/core/test_evidence.py",),
     "fdr_core.ranking": ("tests/core/test_ranking.py", "tests/core/test_logistic_ranking.py"),
+    "fdr_core.paper.cuts": ("tests/core/test_selection.py",),
     "fdr_core.selection": ("tests/core/test_selection.py", "tests/core/test_weighted_list.py"),
     "evenhand.ingest.events": (
         "tests/backend/test_events.py",

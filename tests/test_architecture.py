@@ -64,8 +64,8 @@ def made(root: Path, sources: dict[str, str]) -> SourceTree:
         ("backend/evenhand/web/api_v1", "import sqlalchemy.orm\n"),
         ("backend/evenhand/commands/serve", "from evenhand.app import create_app\n"),
         ("fdr_core/brand_new", "import pandas as pd\n"),
-        ("fdr_core/paths/lbi", "import os\n"),
-        ("fdr_core/knockoffs/slack", "import cvxpy\n"),
+        ("fdr_core/paper/paths/lbi", "import os\n"),
+        ("fdr_core/paper/slack", "import cvxpy\n"),
         ("fdr_core/detection", "from evenhand import domain\n"),
         ("backend/evenhand/runs/run", "from harness import world\n"),
     ],
@@ -95,7 +95,7 @@ def test_layers_when_imports_point_inward_are_kept(tmp_path: Path) -> None:
         "backend/evenhand/domain": "from fdr_core.inputs.item_keys import item_key\n",
         "backend/evenhand/report/page": "from jinja2 import Environment\n",
         "backend/evenhand/web/api_v1": "from flask import Flask\nfrom evenhand.ingest import events\n",
-        "fdr_core/knockoffs/slack": "import numpy as np\ndef solve():\n    import cvxpy\n",
+        "fdr_core/paper/slack": "import numpy as np\ndef solve():\n    import cvxpy\n",
         "fdr_core/inputs/item_keys": "import pandas\n",
     }
     assert violations(made(tmp_path, sources)) == []

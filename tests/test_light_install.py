@@ -114,7 +114,7 @@ def test_parquet_and_the_exact_solver_without_their_extras_say_which_they_want(t
     assert "pip install 'evenhand[engines]'" in done.stderr
     code = (
         "import numpy as np\nfrom fdr_core import detect\nfrom fdr_core.simulate import paper_study\n"
-        "from fdr_core.knockoffs import slack\nslack._semidefinite_program(np.zeros((2, 2)))"
+        "from fdr_core.paper import slack\nslack._semidefinite_program(np.zeros((2, 2)))"
     )
     assert 'pip install "evenhand[paper]"' in light(code).stderr
 

@@ -17,10 +17,9 @@ from benchmarks.results.oracle import oracle
 from benchmarks.results.quality import FIRST, CannotRunError, Method, repeat
 from fdr_core.baselines import benjamini_hochberg, binomial_bh, glm_bh
 from fdr_core.comparisons import Comparisons
-from fdr_core.design import item_solver
+from fdr_core.design import item_solver, ridge_for
 from fdr_core.errors import DesignError
 from fdr_core.evidence import sign_flip_p_values
-from fdr_core.knockoffs.flip import ridge_for
 from fdr_core.simulate import Simulated
 from fdr_core.statistics import SufficientStatistics
 from harness.breakers import CROWDS

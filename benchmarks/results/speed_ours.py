@@ -10,9 +10,10 @@ import numpy as np
 from benchmarks.results import speed
 from fdr_core.comparisons import Comparisons
 from fdr_core.detection import detect
-from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design
-from fdr_core.paths import Races, follow
-from fdr_core.selection import CUTS, loss_limit, race_results, select
+from fdr_core.paper.cuts import CUTS, loss_limit, race_results, select
+from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.paths import Races, follow
+from fdr_core.projection import fixed_design
 from fdr_core.statistics import SufficientStatistics
 from harness.scenarios import Q
 

@@ -14,7 +14,7 @@ from fdr_core.audit.figures import FEW_COINS, AuditInput, assess, describe
 from fdr_core.audit.look import BOTH_ORDERS, PLACED, UNKNOWN, SidesLook, look_at_sides
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError, DesignError
-from fdr_core.knockoffs.paper import fixed_design, require_rows
+from fdr_core.projection import fixed_design, require_rows
 from fdr_core.types import Ints, Mask
 
 SIDES = ("audit", "random", "not random")

@@ -12,8 +12,7 @@ import numpy as np
 from fdr_core.answers import Answers, Sums
 from fdr_core.audit.coins import CoinUse, coins_per_annotator
 from fdr_core.codes import distinct_partners
-from fdr_core.design import components_of, information_left, item_solver
-from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.design import components_of, information_left, item_solver, ridge_for
 from fdr_core.types import Floats, Ints, Mask
 
 #: Fewer distinct coins than this, shared between annotators, deserve a word beside every flag.

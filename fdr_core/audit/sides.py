@@ -12,10 +12,8 @@ from scipy.stats import chi2
 
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.audit.coins import CoinUse
-from fdr_core.codes import compact_codes, distinct_pairs, first_rows
-from fdr_core.design import item_solver
-from fdr_core.knockoffs.flip import ridge_for
-from fdr_core.knockoffs.signs import mix
+from fdr_core.codes import compact_codes, distinct_pairs, first_rows, mix
+from fdr_core.design import item_solver, ridge_for
 from fdr_core.types import Floats, Ints, Mask
 
 #: |z| beyond which sides are taken as not random; stricter for small teams, where a flip in error weighs more.

@@ -14,7 +14,7 @@ from fdr_core import Comparisons, ConfigurationError, DesignError, SufficientSta
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers, sum_answers
 from fdr_core.audit import Audit, AuditInput, audit, coins, coins_per_annotator, effective_coins, sides, sides_z
-from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.design import ridge_for
 from tests.core.cases import crowd
 
 

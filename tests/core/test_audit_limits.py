@@ -10,7 +10,7 @@ from fdr_core import DesignError, simulate
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
 from fdr_core.audit import audit, coins, decision, sides
-from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.design import ridge_for
 from fdr_core.live import may_warn
 from tests.core.test_audit_counts import CYCLE, mixed_crowd, put, rows
 

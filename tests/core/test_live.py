@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 
 from fdr_core import SufficientStatistics
-from fdr_core.knockoffs.flip import ridge_for
+from fdr_core.design import ridge_for
 from fdr_core.live import BETS, LiveConsensus, LiveCrowd, LiveEvidence, early_warnings, may_warn
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from fdr_core import ConfigurationError, detect, simulate
 from fdr_core.audit import METHODS, SIDES
-from fdr_core.knockoffs.slack import SOLVERS
 from fdr_core.options import BY_NAME, OPTIONS, Option, Options
-from fdr_core.paths import PATHS
-from fdr_core.selection import CUTS
+from fdr_core.paper.cuts import CUTS
+from fdr_core.paper.paths import PATHS
+from fdr_core.paper.slack import SOLVERS
 
 
 def test_detect_takes_every_option_of_the_table_with_its_default() -> None:

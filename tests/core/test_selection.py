@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fdr_core.selection import e_bh, e_values, loss_limit, race_results, select, smallest_list
+from fdr_core.paper.cuts import e_values, loss_limit, race_results, select, smallest_list
+from fdr_core.selection import e_bh
 
 LEVELS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0]), st.sampled_from([-1, 0, 1, 1])),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fdr_core.paths.problem import TIE, Path, PathProblem, Races, no_races
+from fdr_core.paper.paths.problem import TIE, Path, PathProblem, Races, no_races
 
 
 def marginal(problem: PathProblem, *, races: Races | None = None, record: bool = False) -> Path:

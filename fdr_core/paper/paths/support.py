@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fdr_core.paths.problem import PathProblem
+from fdr_core.paper.paths.problem import PathProblem
 from fdr_core.types import Floats, Ints
 
 #: A column whose part outside the span of the support is smaller than this (squared) adds nothing to it.

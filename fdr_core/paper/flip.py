@@ -11,26 +11,17 @@ from numpy.typing import NDArray
 
 from fdr_core.answers import Answers, sum_answers
 from fdr_core.design import DENSE_ITEMS, DenseItems, ItemSolver, item_solver
-from fdr_core.knockoffs.rows import JudgedRows
-from fdr_core.knockoffs.signs import CoinFlips
-from fdr_core.paths.problem import PathProblem
+from fdr_core.paper.paths.problem import PathProblem
+from fdr_core.paper.rows import JudgedRows
+from fdr_core.paper.signs import CoinFlips
 from fdr_core.types import Floats, Ints
 
-#: Ridge on theta per answer under one coin (docs/method.md, section 4): with shared coins a weaker one absorbs the
-#: crowd's lean.
-RIDGE_PER_SHARING = 5.0
 #: From this share of filled (annotator, item) cells on, rows are kept densely.
 FILLED = 0.2
 #: Up to this many (annotator, item) cells they are kept densely in any case.
 SMALL = 200_000
 #: Up to this many cells the filled ones are found by marking them (a byte each), beyond by sorting.
 MOST_MARKS = 100_000_000
-
-
-def ridge_for(answers: Answers) -> float:
-    """``5 x answers / distinct coins``."""
-    n_coins = int(np.count_nonzero(np.bincount(answers.coin)))
-    return RIDGE_PER_SHARING * float(answers.weight.sum()) / max(1, n_coins)
 
 
 class InverseItems:

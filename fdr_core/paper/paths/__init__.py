@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fdr_core.errors import ConfigurationError
-from fdr_core.paths.iss import iss
-from fdr_core.paths.lasso import lasso
-from fdr_core.paths.lbi import lbi
-from fdr_core.paths.marginal import marginal
-from fdr_core.paths.problem import Path, PathProblem, Races
+from fdr_core.paper.paths.iss import iss
+from fdr_core.paper.paths.lasso import lasso
+from fdr_core.paper.paths.lbi import lbi
+from fdr_core.paper.paths.marginal import marginal
+from fdr_core.paper.paths.problem import Path, PathProblem, Races
 
 PATHS: dict[str, Callable[..., Path]] = {"lbi": lbi, "iss": iss, "lasso": lasso, "marginal": marginal}
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fdr_core.knockoffs.signs import CoinFlips, mix
+from fdr_core.codes import mix
+from fdr_core.paper.signs import CoinFlips
 
 N = 20_000
 

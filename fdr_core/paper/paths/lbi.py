@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fdr_core.paths.problem import ActiveRows, Path, PathProblem, Races, no_races
-from fdr_core.paths.waiting import Waiting
+from fdr_core.paper.paths.problem import ActiveRows, Path, PathProblem, Races, no_races
+from fdr_core.paper.paths.waiting import Waiting
 from fdr_core.types import Floats, Ints
 
 #: Velocity of the entered columns, relative to max|c|, below which they count as settled.

@@ -11,11 +11,12 @@ from sklearn.linear_model import Lasso
 
 from fdr_core.design import DenseItems, SparseItems
 from fdr_core.errors import ConfigurationError
-from fdr_core.knockoffs.draws import Fixed, Flips
-from fdr_core.knockoffs.flip import FlipDesign
-from fdr_core.knockoffs.paper import fixed_design
-from fdr_core.paths import PATHS, PathProblem, Races, follow, iss, lasso, lbi, marginal
-from fdr_core.selection import loss_limit, race_results, select
+from fdr_core.paper import fixed
+from fdr_core.paper.cuts import loss_limit, race_results, select
+from fdr_core.paper.draws import Fixed, Flips
+from fdr_core.paper.flip import FlipDesign
+from fdr_core.paper.paths import PATHS, PathProblem, Races, follow, iss, lasso, lbi, marginal
+from fdr_core.projection import fixed_design
 from tests.core.cases import crowd, sums_of
 from tests.core.dense import dense_design, printed_lbi, project_out
 
@@ -61,7 +62,7 @@ def random_gram(rng: Generator, size: int, n_rows: int) -> tuple[Any, ...]:
 
 def own_problem(rng: Generator, **options: Any) -> tuple[Any, ...]:
     answers = crowd(rng, **options)
-    return answers, fixed_design(sums_of(answers), np.arange(20)).own_problem()
+    return answers, fixed.own_problem(fixed_design(sums_of(answers), np.arange(20)))
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -11,11 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from fdr_core.answers import Answers, Sums, sum_answers
-from fdr_core.knockoffs.flip import FlipDesign
-from fdr_core.knockoffs.paper import FixedDesign, FixedKnockoffs, fixed_design
-from fdr_core.paths import follow
-from fdr_core.paths.problem import PathProblem, Races
-from fdr_core.selection import CUTS, e_values, loss_limit, race_results, select
+from fdr_core.paper.cuts import CUTS, e_values, loss_limit, race_results, select
+from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.flip import FlipDesign
+from fdr_core.paper.paths import follow
+from fdr_core.paper.paths.problem import PathProblem, Races
+from fdr_core.projection import FixedDesign, fixed_design
 from fdr_core.types import Floats, Ints, Mask
 
 #: An annotator this many standard errors away is left out of the second pass of the variance.

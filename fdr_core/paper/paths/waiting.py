@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fdr_core.paths.problem import PathProblem, Races
+from fdr_core.paper.paths.problem import PathProblem, Races
 from fdr_core.types import Floats, Ints, Mask
 
 #: How many steps one look at all columns should last.

@@ -9,10 +9,11 @@ import pytest
 from scipy.optimize import minimize
 
 from fdr_core.errors import ConfigurationError, DesignError
-from fdr_core.knockoffs.paper import FixedKnockoffs, fixed_design, require_rows
-from fdr_core.knockoffs.slack import SOLVERS, slack, smallest_eigenvalue
-from fdr_core.paths import follow
-from fdr_core.selection import race_results
+from fdr_core.paper.cuts import race_results
+from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.paths import follow
+from fdr_core.paper.slack import SOLVERS, slack
+from fdr_core.projection import fixed_design, require_rows, smallest_eigenvalue
 from tests.core.cases import crowd, sums_of
 from tests.core.dense import complement, dense_design, dense_knockoffs, project_out, svd_route, symmetric_root
 

@@ -5,24 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fdr_core.codes import mix
 from fdr_core.types import Words
 
 COPIES_PER_WORD = 64
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
-
-
-def mix(x: Words) -> Words:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit."""
-    x = x + _GOLDEN
-    x ^= x >> _SHIFTS[0]
-    x *= _MULTIPLIERS[0]
-    x ^= x >> _SHIFTS[1]
-    x *= _MULTIPLIERS[1]
-    x ^= x >> _SHIFTS[2]
-    return x
 
 
 class CoinFlips:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fdr_core.paths.problem import TIE, Path, PathProblem, Races, no_races
-from fdr_core.paths.support import Support
+from fdr_core.paper.paths.problem import TIE, Path, PathProblem, Races, no_races
+from fdr_core.paper.paths.support import Support
 from fdr_core.types import Floats, Ints, Mask
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from fdr_core.errors import ConfigurationError, DesignError, MissingExtraError
+from fdr_core.projection import smallest_eigenvalue
 from fdr_core.types import Floats, Mask
 
 SOLVERS = ("auto", "sdp", "cvxpy")
@@ -36,13 +37,6 @@ class Slack:
     near_zero: Mask
     n_iter: int
     converged: bool
-
-
-def smallest_eigenvalue(F: Floats) -> float:
-    """``lambda_min(I - F'F)`` from the smaller of the two Gram matrices of F (n x m)."""
-    n, m = F.shape
-    gram = F @ F.T if n <= m else F.T @ F
-    return 1.0 - float(np.linalg.eigvalsh(gram)[-1]) if min(n, m) else 1.0
 
 
 def slack(F: Floats, *, solver: str = "auto") -> Slack:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fdr_core.answers import Answers, Sums
-from fdr_core.knockoffs.draws import Budget, Draws, Fixed, Flips, Progress, Rule, run_draws, two_pass_rss
-from fdr_core.knockoffs.flip import FlipDesign, ridge_for
-from fdr_core.knockoffs.paper import FixedDesign, fixed_design
-from fdr_core.knockoffs.slack import Slack
-from fdr_core.paths import Path, follow
+from fdr_core.design import ridge_for
+from fdr_core.paper.draws import Budget, Draws, Fixed, Flips, Progress, Rule, run_draws, two_pass_rss
+from fdr_core.paper.fixed import own_problem
+from fdr_core.paper.flip import FlipDesign
+from fdr_core.paper.paths import Path, follow
+from fdr_core.paper.slack import Slack
+from fdr_core.projection import FixedDesign, fixed_design
 from fdr_core.selection import e_bh
 from fdr_core.types import Floats, Ints, Mask
 
@@ -173,7 +175,10 @@ def _own_path(design: FlipDesign | FixedDesign, path: str) -> Path:
     """Follow the annotators' own columns alone, for the evidence and the plots."""
     is_recorded = design.m <= MOST_RECORDED
     path = path if is_recorded else "marginal"
-    problem = design.own_problem(correlations_only=path == "marginal")
+    if isinstance(design, FlipDesign):
+        problem = design.own_problem(correlations_only=path == "marginal")
+    else:
+        problem = own_problem(design)
     return follow(problem, path, record=is_recorded and path != "marginal")
 
 

@@ -1,1 +1,0 @@
-"""Two knockoff constructions: the paper's fixed design, and coin flips."""
