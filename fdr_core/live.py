@@ -1,9 +1,7 @@
 """Evidence between scheduled runs: one e-process per annotator, O(1) per answer, valid however often it is looked at.
 
-Under the null, given which item was chosen, its side was a fair coin. A bet on "clicks side s with probability p, else
-judges" multiplies the wealth by the likelihood ratio of the side shown; the e-value is the average wealth over a grid
-of p and both sides. The first submission of an answer counts; edits and deletions never change an e-process, and runs
-do not reset it.
+The bets of `fdr_core.randomisation.bets`, in the order of time. The first submission of an answer counts; edits and
+deletions never change an e-process, and runs do not reset it.
 """
 
 from __future__ import annotations
@@ -15,24 +13,17 @@ from typing import Any
 import numpy as np
 
 from fdr_core.design import DENSE_ITEMS, item_solver, ridge_for
+from fdr_core.randomisation.bets import MOST_CERTAIN, N_BETS, as_e, log_e_values, log_factors, log_odds
 from fdr_core.selection import e_bh
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Mask
-
-#: Probabilities of clicking the side that are bet on, for either side.
-BETS = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.99])
-_P = np.concatenate([BETS, BETS])
-_SIDE = np.concatenate([np.ones(len(BETS)), -np.ones(len(BETS))])
-
-#: The consensus is never taken as more certain than this.
-MOST_CERTAIN = 0.95
 
 
 @dataclass(frozen=True)
 class LiveEvidence:
     """The e-process of one annotator; `update` returns the next state."""
 
-    log_wealth: tuple[float, ...] = (0.0,) * (2 * len(BETS))
+    log_wealth: tuple[float, ...] = (0.0,) * N_BETS
     log_e: float = 0.0
     sup_log_e: float = 0.0
     answers: int = 0
@@ -48,24 +39,20 @@ class LiveEvidence:
         """
         if outcome == 0:
             return LiveEvidence(self.log_wealth, self.log_e, self.sup_log_e, self.answers + 1)
-        side = 1.0 if outcome > 0 else -1.0
-        chosen = float(np.clip(p_left if side > 0 else 1.0 - p_left, 1 - MOST_CERTAIN, MOST_CERTAIN))
-        # 2 (p 1{side = s} + (1 - p) pi) / (p + 2 (1 - p) pi), pi the probability of the chosen item
-        judged = (1.0 - _P) * chosen
-        factor = 2.0 * (_P * (side == _SIDE) + judged) / (_P + 2.0 * judged)
-        log_wealth = np.array(self.log_wealth) + np.log(factor)
-        log_e = float(np.logaddexp.reduce(log_wealth) - np.log(len(log_wealth)))
+        chosen = p_left if outcome > 0 else 1.0 - p_left
+        log_wealth = np.array(self.log_wealth) + log_factors(log_odds(np.array([outcome]), np.array([chosen])))[0]
+        log_e = float(log_e_values(log_wealth))
         return LiveEvidence(tuple(log_wealth.tolist()), log_e, max(self.sup_log_e, log_e), self.answers + 1)
 
     @property
     def e(self) -> float:
         """Current e-value."""
-        return float(np.exp(min(self.log_e, 700.0)))
+        return float(as_e(np.array(self.log_e)))
 
     @property
     def sup_e(self) -> float:
         """Largest e-value so far."""
-        return float(np.exp(min(self.sup_log_e, 700.0)))
+        return float(as_e(np.array(self.sup_log_e)))
 
     def as_dict(self) -> dict[str, Any]:
         """State for storing."""

@@ -93,3 +93,27 @@ def e_bh(e: Floats, q: float) -> Mask:
     if passes.any():
         chosen[order[: int(np.flatnonzero(passes)[-1]) + 1]] = True
     return chosen
+
+
+def closed_e_bh(e: Floats, q: float) -> Mask:
+    """The largest list with ``FDR <= q`` that e-values under any dependence allow (Xu, Fischer and Ramdas 2025).
+
+    Among the honest, ``e_S = mean of e over S`` has mean at most 1 for S the set of all of them. A list R with
+    ``|R & S| / |R| <= q e_S`` for every set S has therefore a mean share of false entries of at most q. Of all lists of
+    k the k largest values are the best. Against them stand the a smallest inside and, outside, whatever has
+    ``q k e < a``: the rest of S only helps.
+    """
+    m = len(e)
+    ascending = np.sort(e)
+    sums = np.concatenate([[0.0], np.cumsum(ascending)])
+    from_top = ascending[::-1]
+    possible = np.flatnonzero(from_top * np.arange(1, m + 1) * q >= 1 - 1e-12)
+    for k in (possible + 1)[::-1].tolist():
+        a = np.arange(1, k + 1)
+        inside = sums[m - k + a] - sums[m - k]
+        outside = np.searchsorted(ascending[: m - k] * q * k, a)
+        if (q * k * (inside + sums[outside]) >= a * (a + outside) * (1 - 1e-12)).all():
+            chosen = np.zeros(m, dtype=bool)
+            chosen[np.argsort(-e, kind="stable")[:k]] = True
+            return chosen
+    return np.zeros(m, dtype=bool)

@@ -105,8 +105,9 @@ def weigh_units(
 
 
 def unit_values(crowd: Crowd, units: UnitRows, pull: Floats) -> Floats:
-    """``s_u g_u`` of every unit."""
-    return units.sums(units.share * np.sign(crowd.answers.outcome[units.rows]) * pull)
+    """``s_u g_u`` of every unit: log odds of a lean, summed over the answers under its coin."""
+    weight, side = crowd.answers.weight[units.rows], np.sign(crowd.answers.outcome[units.rows])
+    return units.sums(weight * side * pull)
 
 
 def unit_sums(crowd: Crowd, units: UnitRows, value: Floats) -> SignSums:

@@ -21,8 +21,11 @@ Table = NDArray[np.float32]
 
 #: Log likelihood ratios at which thresholds may lie.
 LOG_RATIOS = np.arange(-3.0, 14.0, 0.125)
-#: Leans as strong as suggested, weaker and stronger, and how probable each is.
-SCALES, SCALE_SHARES = np.array([0.6, 1.0, 3.0]), np.array([0.25, 0.55, 0.2])
+#: Leans as strong as suggested, weaker and stronger, and how probable each is. The choices take a judge's noise for
+#: strong leans, so weak ones must be planned for: without them a plan waits for p < 1e-4 and starves p = .01.
+SCALES, SCALE_SHARES = np.array([0.3, 0.7, 1.0, 3.0]), np.array([0.2, 0.25, 0.4, 0.15])
+#: Place of the leans as strong as suggested among them.
+_AS_SUGGESTED = 2
 #: The rate that thresholds are planned for; any other is served by the same weights. A little above the usual .1: the
 #: floor below takes its part.
 PLANNED_RATE = 0.12
@@ -34,7 +37,7 @@ ROOM = 1.8
 MOST_FROM_CHOICES, _TEAM = 4.0, 60.0
 #: Nobody's weight is below about this share of the mean, so that nobody is out of reach; but for those whose answers
 #: are too few to reach that in any case.
-FLOOR = 0.03
+FLOOR = 0.15
 #: Of a plan, where there is none: small enough not to count beside one.
 NEXT_TO_NOTHING = 1e-6
 #: Shares of leaning annotators that are planned for; what is believed of them counts like so many annotators.
@@ -68,7 +71,7 @@ def tails_at_log_ratios(block: Block, tails: Floats, unit: Floats, log_norm: Flo
 
 def _likelihood_ratios(width: int, unit: Floats, log_norm: Floats) -> Floats:
     """``sum_s share_s cosh(s T) / prod_u cosh(s g_u)`` at T = 0, 1, ... grid units, as far as `LOG_RATIOS` go."""
-    farthest = float(((LOG_RATIOS[-1] + 2.0 + log_norm[:, 1]) / (SCALES[1] * unit)).max())
+    farthest = float(((LOG_RATIOS[-1] + 2.0 + log_norm[:, _AS_SUGGESTED]) / unit).max())
     T = np.arange(min(width, int(farthest) + 2)) * unit[:, None]
     ratio = np.zeros_like(T)
     for scale, share, norm in zip(SCALES, SCALE_SHARES, log_norm.T, strict=True):

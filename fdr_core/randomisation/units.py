@@ -20,7 +20,8 @@ class UnitRows:
     rows : positions in the whole table.
     position : (rows,) which of the judged each row belongs to, ascending.
     starts : first row of every unit.
-    share : (rows,) weight of the row within its unit; sums to 1 per unit, as a unit is one observation.
+    share : (rows,) weight of the row within its unit, summing to 1: what answers under one coin say about the *choices*
+        of an annotator may be the same thing said again. About the side, their one sign, they add up.
     """
 
     rows: Ints

@@ -10,7 +10,8 @@ from numpy.random import Generator
 
 from fdr_core import SufficientStatistics
 from fdr_core.design import ridge_for
-from fdr_core.live import BETS, LiveConsensus, LiveCrowd, LiveEvidence, early_warnings, may_warn
+from fdr_core.live import LiveConsensus, LiveCrowd, LiveEvidence, early_warnings, may_warn
+from fdr_core.randomisation.bets import CLICKS, N_BETS
 
 
 @given(st.floats(0.0, 1.0), st.sampled_from([1.0, 0.3]))
@@ -19,15 +20,15 @@ def test_update_averages_to_one_over_the_two_sides_of_the_chosen_item(pi: float,
     shown_left = start.update(strength, pi)  # the chosen item, of probability pi, stood left
     shown_right = start.update(-strength, 1.0 - pi)  # the same item stood right
     mean = (np.exp(shown_left.log_wealth) + np.exp(shown_right.log_wealth)) / 2
-    assert mean == pytest.approx(np.ones(2 * len(BETS)))
+    assert mean == pytest.approx(np.ones(N_BETS))
     assert (shown_left.e + shown_right.e) / 2 == pytest.approx(1.0)
 
 
 def test_update_worked_by_hand_follows_the_formula() -> None:
     evidence = LiveEvidence().update(1.0, 0.25)
-    for k, p in enumerate(BETS):
+    for k, p in enumerate(CLICKS):
         assert np.exp(evidence.log_wealth[k]) == pytest.approx(2 * (p + (1 - p) * 0.25) / (p + 2 * (1 - p) * 0.25))
-        assert np.exp(evidence.log_wealth[k + len(BETS)]) == pytest.approx(
+        assert np.exp(evidence.log_wealth[k + len(CLICKS)]) == pytest.approx(
             2 * (1 - p) * 0.25 / (p + 2 * (1 - p) * 0.25)
         )
     assert evidence.answers == 1

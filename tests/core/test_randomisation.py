@@ -108,6 +108,20 @@ def test_repeated_answers_under_one_coin_are_one_observation() -> None:
     assert (run(three).plain_p_value > 1e-4).all()
 
 
+def test_answers_under_one_coin_add_up_to_the_weight_of_its_sign() -> None:
+    """One coin turned many answers: an annotator whose coins carry ten answers each is told by a few large ones."""
+    rng = np.random.default_rng(12)
+    honest = crowd(rng, n_biased=0)
+    n, coin = 62, np.repeat(np.arange(8), [10, 10, 10, 10, 10, 10, 1, 1])
+    left = rng.integers(ITEMS, size=n)
+    right = (left + rng.integers(1, ITEMS, size=n)) % ITEMS
+    small = coin >= 6  # against its side under two small coins only: of 256 falls four are as one-sided
+    own = Answers(np.full(n, PEOPLE), left, right, np.where(small, -1.0, 1.0), 10_000 + coin, np.ones(n))
+    found = run(Answers.concatenate([honest, own]), people=PEOPLE + 1)
+    assert found.side[PEOPLE] == 1
+    assert found.plain_p_value[PEOPLE] <= 2 * 4 / 2**8 + 1e-9
+
+
 def test_small_bias_has_p_value_one_and_keeps_its_plain_one() -> None:
     answers = crowd(np.random.default_rng(6))
     free, limited = run(answers), run(answers, min_bias=0.5)
