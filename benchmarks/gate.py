@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fdr_core.gate import decide, decide_anytime
+from fdr_core.judges.gate import decide, decide_anytime
 from fdr_core.types import Floats
 
 BUILDS = 1000

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 REPEATS = 5
 PROGRAMS = {
     "import fdr_core": ["-c", "import fdr_core"],
-    "import fdr_core.record": ["-c", "import fdr_core.record"],
+    "import fdr_core.judges.record": ["-c", "import fdr_core.judges.record"],
     "from fdr_core import Comparisons, detect": ["-c", "from fdr_core import Comparisons, detect"],
     "evenhand --help": ["-m", "evenhand.cli", "--help"],
     "python alone": ["-c", "pass"],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fdr_core import detect
-from fdr_core.preferences import preferences
+from fdr_core.judges.preferences import preferences
 from fdr_core.simulate import Simulated, small_team, unique_pairs
 from fdr_core.types import Mask
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fdr_core import Comparisons, detect
-from fdr_core.both_orders import adjusted, both_orders
+from fdr_core.judges.both_orders import adjusted, both_orders
 
 
 def simulated() -> Comparisons:

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from fdr_core import Comparisons, detect
-from fdr_core.gate import gate
-from fdr_core.record import Recorder
+from fdr_core.judges.gate import gate
+from fdr_core.judges.record import Recorder
 
 PROMPT = """Which answer is better? Reply with A, B, or C for a tie.
 

@@ -14,6 +14,7 @@ from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
 from fdr_core.audit import Audit, audit
 from fdr_core.comparisons import Comparisons
+from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
 from fdr_core.differences import Opinions, differences
 from fdr_core.evidence import Bias, bias_before_flags
@@ -24,7 +25,6 @@ from fdr_core.paper.cuts import smallest_list
 from fdr_core.paper.draws import Progress
 from fdr_core.paper.knockoff_lbi import LbiResult, run_lbi
 from fdr_core.randomisation import Tests, test_annotators
-from fdr_core.ranking import Ranking, ranking
 from fdr_core.selection import WeightedList, weighted_list
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Ints

@@ -2,7 +2,7 @@
 
 python -m scripts.mutants                          a hundred mutants of all subjects, about an hour
 python -m scripts.mutants --sample 20 --seed 7     twenty others
-python -m scripts.mutants --only fdr_core.ranking --sample 0     every mutant of one subject
+python -m scripts.mutants --only fdr_core.consensus.ranking --sample 0     every mutant of one subject
 
 Works on a copy of the project. Prints the mutants that no test noticed, each to be killed by a new test or listed in
 scripts/judged_mutants.toml with the reason why no test can; exits with 1 if more than one in ten are left.
@@ -37,7 +37,7 @@ SUBJECTS = {
         "tests/core/test_audit_orders.py",
     ),
     "fdr_core.evidence": ("tests/core/test_evidence.py",),
-    "fdr_core.ranking": ("tests/core/test_ranking.py", "tests/core/test_logistic_ranking.py"),
+    "fdr_core.consensus.ranking": ("tests/core/test_ranking.py", "tests/core/test_logistic_ranking.py"),
     "fdr_core.paper.cuts": ("tests/core/test_selection.py",),
     "fdr_core.selection": ("tests/core/test_selection.py", "tests/core/test_weighted_list.py"),
     "evenhand.ingest.events": (

@@ -38,7 +38,7 @@ class Layer:
 # No environment, clock, log, global randomness or network in the mathematics.
 IMPURE = ("os", "logging", "random", "time", "datetime", "socket", "sqlite3", "subprocess", "urllib")
 
-CORE = ("numerics", "tables", "core edges")
+CORE = ("numerics", "tables", "core edges", "core report", "core commands")
 LAYERS = (
     # fdr_core: a module that nobody names here falls under the strictest rule, arrays only.
     Layer(
@@ -47,7 +47,7 @@ LAYERS = (
         uses=("tables",),
         libraries=("numpy", "scipy"),
         lazily=("cvxpy",),
-        exceptions={"fdr_core.record": ("time",)},  # a log of answers says when they were given
+        exceptions={"fdr_core.judges.record": ("time",)},  # a log of answers says when they were given
         not_from_stdlib=IMPURE,
     ),
     Layer(
@@ -67,14 +67,27 @@ LAYERS = (
             "fdr_core.engines",
             "fdr_core.opinions",
             "fdr_core.plot",
-            "fdr_core.preferences",
-            "fdr_core.ranking",
+            "fdr_core.consensus.ranking",
+            "fdr_core.judges.preferences",
         ),
         exactly=("fdr_core",),
         uses=("numerics", "tables"),
         libraries=("numpy", "scipy", "pandas"),
         lazily=("ibis", "matplotlib", "pyarrow", "pyspark"),
         not_from_stdlib=IMPURE,
+    ),
+    Layer(
+        "core report",
+        ("fdr_core.report", "fdr_core.judges.gate_report", "fdr_core.judges.preference_texts"),
+        uses=("numerics", "tables", "core edges"),
+        libraries=("jinja2", "pandas"),
+    ),
+    Layer(
+        "core commands",
+        ("fdr_core.commands", "fdr_core.terminal", "fdr_core.judges.pytest_gate"),
+        uses=("numerics", "tables", "core edges", "core report"),
+        libraries=("click", "numpy", "pandas", "rich"),
+        exceptions={"fdr_core.judges.pytest_gate": ("pytest",)},  # a plugin that pytest itself loads
     ),
     # backend: a module that stands flat in it belongs nowhere until somebody says where.
     Layer(
@@ -88,8 +101,6 @@ LAYERS = (
             "evenhand.private_files",
             "evenhand.pseudonyms",
             "evenhand.settings",
-            "evenhand.terminal",
-            "evenhand.version",
             "evenhand.label_studio.label_config",
             "evenhand.label_studio.payloads",
             "evenhand.label_studio.review_fields",
@@ -99,12 +110,11 @@ LAYERS = (
         exactly=("evenhand",),
         uses=CORE,
         libraries=("pydantic",),
-        exceptions={"evenhand.terminal": ("click",)},  # what a program says when its caller can put something right
     ),
     Layer(
         "store",
         ("evenhand.store",),
-        uses=("domain and payloads",),
+        uses=("domain and payloads", "numerics"),
         libraries=("sqlalchemy", "alembic", "psycopg"),
         not_from_stdlib=(),
     ),
@@ -113,24 +123,27 @@ LAYERS = (
         (
             "evenhand.ingest",
             "evenhand.label_studio",
-            "evenhand.offline",
             "evenhand.projects",
             "evenhand.publish",
-            "evenhand.report",
             "evenhand.runs",
         ),
         uses=("domain and payloads", "store", *CORE),
         libraries=("numpy", "pandas", "requests"),
         exceptions={
-            "evenhand.report.page": ("jinja2",),  # the report is one page that needs no server
-            "evenhand.offline.archives": ("pyarrow", "psycopg"),  # archives are summed where they lie
-            "evenhand.offline.files": ("rich",),  # what offline commands show while they read
+            "evenhand.runs.stored_sums": ("pyarrow", "psycopg"),  # archives are summed where they lie
         },
     ),
     Layer(
         "web",
         ("evenhand.web",),
-        uses=("domain and payloads", "store", "use cases", "numerics"),  # options are declared in the core
+        uses=(
+            "domain and payloads",
+            "store",
+            "use cases",
+            "numerics",
+            "core edges",
+            "core report",
+        ),  # options are declared in the core
         libraries=("flask", "werkzeug", "jinja2", "prometheus_client", "requests"),
         exceptions={"evenhand.web.errors": ("gunicorn",)},  # gunicorn raises while a view reads the body
     ),
@@ -148,10 +161,9 @@ LAYERS = (
     ),
     Layer(
         "entry points",
-        ("evenhand._wsgi", "evenhand.app", "evenhand.cli", "evenhand.pytest_gate", "evenhand.sdk_model"),
+        ("evenhand._wsgi", "evenhand.app", "evenhand.cli", "evenhand.sdk_model"),
         uses=("domain and payloads", "store", "use cases", "web", "server", "commands", *CORE),
         libraries=("flask", "werkzeug", "click", "label_studio_ml"),
-        exceptions={"evenhand.pytest_gate": ("pytest",)},  # a plugin that pytest itself loads
     ),
 )
 

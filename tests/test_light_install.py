@@ -1,4 +1,4 @@
-"""A plain `pip install evenhand` brings four packages: what works with them, and who says what is missing."""
+"""A plain `pip install evenhand` brings five packages: what works with them, and who says what is missing."""
 
 import json
 import subprocess
@@ -49,10 +49,10 @@ print(json.dumps([[one.exit_code, one.stdout, one.stderr] for one in done]))
     return [(exit_code, out, errors) for exit_code, out, errors in json.loads(ran.stdout)]
 
 
-def test_dependencies_are_four_and_extras_bring_what_the_program_names() -> None:
+def test_dependencies_are_five_and_extras_bring_what_the_program_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = [entry.partition(">")[0] for entry in project["dependencies"]]
-    assert names == ["numpy", "scipy", "pandas", "click"]
+    assert names == ["numpy", "scipy", "pandas", "click", "jinja2"]
     for module, extra in EXTRAS.items():
         declared = " ".join(project["optional-dependencies"][extra])
         assert module.replace("_", "-") in declared, f"{extra} does not bring {module}"
@@ -126,12 +126,14 @@ def test_importing_the_library_loads_neither_pandas_nor_numpy() -> None:
 
 
 def test_help_lists_every_command_and_imports_none() -> None:
-    modules = {path.stem.replace("_", "-") for path in (ROOT / "backend" / "evenhand" / "commands").glob("[!_]*.py")}
-    assert set(COMMANDS) == modules
+    folders = (ROOT / "fdr_core" / "commands", ROOT / "backend" / "evenhand" / "commands")
+    modules = [path.stem.replace("_", "-") for folder in folders for path in folder.glob("[!_]*.py")]
+    assert sorted(COMMANDS) == sorted(modules)
     code = (
         "from evenhand.cli import main\n"
         "try:\n    main(['--help'])\n"
-        "finally:\n    assert not [name for name in sys.modules if name.startswith('evenhand.commands')]"
+        "finally:\n    loaded = [name for name in sys.modules if '.commands.' in name]\n"
+        "    assert loaded == ['evenhand.commands._around'], loaded"
     )
     done = light(code)
     assert done.returncode == 0, done.stderr

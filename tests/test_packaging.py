@@ -100,7 +100,8 @@ def clean_environment(**settings: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_wheel_holds_every_asset_of_the_source(wheel: Path) -> None:
     shipped = set(zipfile.ZipFile(wheel).namelist())
-    folders = ("backend/evenhand/store/migrations", "backend/evenhand/web/templates", "backend/evenhand/web/static")
+    service = ("store/migrations", "web/templates", "web/static")
+    folders = ("fdr_core/report/templates", *(f"backend/evenhand/{folder}" for folder in service))
     expected = {
         path.relative_to(ROOT).as_posix().removeprefix("backend/")
         for folder in folders

@@ -115,7 +115,12 @@ def test_site_builds_strictly_and_loads_nothing_from_other_hosts(site: Path) -> 
 @pytest.mark.slow
 def test_site_reference_documents_the_public_functions(site: Path) -> None:
     text = (site / "api.html").read_text(encoding="utf-8")
-    for name in ("fdr_core.gate.gate", "fdr_core.detection.detect", "fdr_core.record.Recorder", "from_file"):
+    for name in (
+        "fdr_core.judges.gate.gate",
+        "fdr_core.detection.detect",
+        "fdr_core.judges.record.Recorder",
+        "from_file",
+    ):
         assert name in text
 
 

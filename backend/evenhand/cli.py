@@ -1,4 +1,4 @@
-"""`evenhand`: one command per module of `evenhand.commands`, loaded when it is used."""
+"""`evenhand`: one command per module of `fdr_core.commands` and `evenhand.commands`, loaded when it is used."""
 
 import difflib
 import importlib
@@ -7,39 +7,33 @@ from typing import Any
 
 import click
 
-from evenhand.version import product_version
+from evenhand.commands._around import SERVICE
+from fdr_core import __version__
+from fdr_core.commands import COMMANDS as OF_LIBRARY
 
-#: Every command with the line that `evenhand --help` shows: importing the commands to list them would take seconds.
-COMMANDS = {
-    "analyze": "Find the annotators in DATA who click a side, and write a report.",
+#: The service's commands with their line of `evenhand --help`.
+OF_SERVICE = {
     "annotator": "Hand out or erase what is stored about one annotator.",
     "backup": "Write the whole database into FILE.",
     "connect": "Connect a Label Studio project to this service.",
     "disconnect": "Remove this service from a Label Studio project.",
-    "doctor": "Check the service, or say what a file of answers can be used for.",
-    "export-preferences": "Write FILE's comparisons as preference pairs with the leans taken out.",
-    "gate": "Hold the lean of the judges in LOG against a limit.",
-    "prepare": "Write Label Studio tasks from PAIRS, sides assigned by recorded coin flips.",
     "report": "Write the report of a project's run.",
     "restore": "Replace the database with a backup.",
     "run": "Ask the worker for a run of a project now.",
-    "selftest": "Simulate on the design of FILE and show how well each method does.",
     "serve": "Run the web server and the worker.",
     "settings": "Show the settings in force, secrets hidden.",
-    "simulate": "Write answers of a simulated crowd, and the truth.",
     "status": "Show projects, last events and pulls, the queue and open problems.",
     "sync": "Pull connected projects now and say what was repaired.",
     "undo": "List what followed confirmed flags, or take it back.",
     "users": "Manage who may log in.",
     "worker": "Run the worker alone.",
 }
+COMMANDS = dict(sorted({**OF_LIBRARY, **OF_SERVICE}.items()))
 #: Exit code after Ctrl-C: 128 and the number of the signal.
 INTERRUPTED = 130
 #: What brings a module that a plain `pip install evenhand` does not.
 EXTRAS = {
-    **dict.fromkeys(
-        ("alembic", "flask", "gunicorn", "itsdangerous", "jinja2", "prometheus_client", "psycopg"), "server"
-    ),
+    **dict.fromkeys(("alembic", "flask", "gunicorn", "itsdangerous", "prometheus_client", "psycopg"), "server"),
     **dict.fromkeys(("pyarrow", "pydantic", "requests", "rich", "sqlalchemy", "werkzeug"), "server"),
     **dict.fromkeys(("duckdb", "ibis"), "engines"),
     "cvxpy": "paper",
@@ -70,7 +64,8 @@ class LazyGroup(click.Group):
         # made `analyze` twenty times slower.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         try:
-            found: Any = getattr(importlib.import_module(f"evenhand.commands.{name}"), name)
+            package = "fdr_core" if cmd_name in OF_LIBRARY else "evenhand"
+            found: Any = getattr(importlib.import_module(f"{package}.commands.{name}"), name)
         except ModuleNotFoundError as error:
             raise missing(cmd_name, error) from error
         return found if isinstance(found, click.Command) else None
@@ -114,9 +109,11 @@ def missing(command: str, error: ModuleNotFoundError) -> Exception:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(product_version(), prog_name="evenhand")
-def main() -> None:
+@click.version_option(__version__, prog_name="evenhand")
+@click.pass_context
+def main(context: click.Context) -> None:
     """Find annotators who click a side instead of judging, live in Label Studio or in a file."""
+    context.obj = SERVICE
 
 
 if __name__ == "__main__":

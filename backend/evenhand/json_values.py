@@ -1,9 +1,8 @@
 """JSON as it arrives from outside: decoded safely, checked, and refused with what was expected."""
 
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,18 +104,3 @@ def seen(value: Any) -> str:
 def _no_constant(name: str) -> Any:
     """NaN and Infinity are not JSON."""
     raise ValueError(f"{name} is not a JSON number")
-
-
-def plain(value: Any) -> Any:
-    """Turn numpy's values into Python's, and numbers that are not finite into None."""
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, Sequence | set | frozenset):
-        return [plain(inner) for inner in value]
-    return str(value)

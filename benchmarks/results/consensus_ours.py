@@ -9,8 +9,8 @@ import numpy as np
 from benchmarks.results.consensus import crowd, note
 from benchmarks.results.quality import reported
 from fdr_core.answer_table import AnswerTable
+from fdr_core.consensus.ranking import ranking
 from fdr_core.detection import detect
-from fdr_core.ranking import ranking
 from harness.scenarios import Q, generator
 
 

@@ -11,8 +11,8 @@ from scipy.stats import kendalltau
 from benchmarks.results.real_data import PAPERS, by_hand, printed, read, summary
 from fdr_core.answer_table import AnswerTable
 from fdr_core.comparisons import Comparisons
+from fdr_core.consensus.ranking import ranking
 from fdr_core.detection import Detection, detect
-from fdr_core.ranking import ranking
 from fdr_core.types import Floats
 from harness.scenarios import Q
 

@@ -8,7 +8,7 @@ from fdr_core.inputs.source import Source
 REFUSAL = (
     "the columns chosen and rejected (as in TRL, UltraFeedback, hh-rlhf) say which answer won, but neither on which "
     "side it stood nor who judged: a lean cannot be seen in them; go back to the data they were made from, or record "
-    "judge, shown_first, shown_second and answer (fdr_core.record does)"
+    "judge, shown_first, shown_second and answer (fdr_core.judges.record does)"
 )
 
 

@@ -15,7 +15,7 @@ from fdr_core.inputs.source import Record, Source
 ORDERS = (("shown_first", "shown_second"), ("first", "second"), ("left", "right"), ("model_a", "model_b"))
 _NO_ORDER = (
     "the log does not record which of the two outputs the judge saw first (expected {where} with {names}), so "
-    "nothing can be said about a lean; record the order (fdr_core.record does) and run the judge again"
+    "nothing can be said about a lean; record the order (fdr_core.judges.record does) and run the judge again"
 )
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fdr_core.both_orders import both_orders
 from fdr_core.comparisons import Comparisons
 from fdr_core.inputs.formats import Recognised
 from fdr_core.inputs.registry import detect_format
 from fdr_core.inputs.source import Limits, Source
+from fdr_core.judges.both_orders import both_orders
 from fdr_core.types import Ints
 
 #: Fewer answers than this, all on one side, could be chance.

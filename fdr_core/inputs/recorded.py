@@ -1,4 +1,4 @@
-"""The log that `fdr_core.record` writes: judge, what was shown first and second, answer, coin."""
+"""The log that `fdr_core.judges.record` writes: judge, what was shown first and second, answer, coin."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fdr_core.consensus import Grades, HonestModel, moderated
+from fdr_core.consensus.honest import Grades, HonestModel, moderated
 from fdr_core.types import Floats, Ints
 
 CLICKS = np.array([0.15, 0.3, 0.45, 0.6, 0.8, 0.97])

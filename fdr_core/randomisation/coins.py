@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from fdr_core.answers import Answers
 from fdr_core.codes import compact_codes, mix, smallest_by
-from fdr_core.consensus import Consensus, Grades
+from fdr_core.consensus.honest import Consensus, Grades
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
 from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
 from fdr_core.randomisation.convolution import SignSums

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fdr_core.consensus import Consensus, moderated
+from fdr_core.consensus.honest import Consensus, moderated
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table, pool_by_support
 from fdr_core.randomisation.choices import ChoiceEvidence
 from fdr_core.randomisation.coins import Crowd, unit_sums, unit_values, weigh_units

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fdr_core.answers import Answers
-from fdr_core.consensus import Consensus
+from fdr_core.consensus.honest import Consensus
 from fdr_core.types import Floats, Ints
 
 #: Answers per item from which on an annotator's own taste is fitted.

@@ -10,14 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from evenhand.commands.analyze import analyze
+from evenhand.commands._around import SERVICE
 from evenhand.domain import Batch, Comparison, Project, ProjectRef, Status
-from evenhand.offline.archives import LARGE_BYTES, choose, sum_stored
 from evenhand.projects.reading import change_config
 from evenhand.runs.run import note_left_out
+from evenhand.runs.stored_sums import sum_stored
 from evenhand.store import Store
 
 from fdr_core import Comparisons, detect
+from fdr_core.commands._archives import LARGE_BYTES, choose
+from fdr_core.commands.analyze import analyze
 from fdr_core.engines import sum_comparisons
 from fdr_core.simulate import small_team
 from harness.judged import judged_answers
@@ -27,7 +29,7 @@ from tests.core.engines.test_engines import assert_same
 
 def run(*arguments: object, **environment: str) -> Result:
     runner = CliRunner(env=environment)
-    return runner.invoke(analyze, [str(argument) for argument in arguments], catch_exceptions=False)
+    return runner.invoke(analyze, [str(argument) for argument in arguments], obj=SERVICE, catch_exceptions=False)
 
 
 def report_of(*arguments: object, **environment: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from evenhand.commands._around import SERVICE
 from evenhand.commands.connect import connect
-from evenhand.commands.doctor import doctor
 from evenhand.commands.sync import sync
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.client import LabelStudioClient
@@ -22,6 +22,7 @@ from evenhand.publish.cards import LABEL_CONFIG
 from evenhand.settings import Settings
 from evenhand.store import Store
 
+from fdr_core.commands.doctor import doctor
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, PERSONAL_TOKEN, URL, FakeLabelStudio
 
@@ -334,7 +335,7 @@ def run(server: FakeLabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }
 
     def invoke(command: Any, *arguments: str, answer: str = "", **changes: str) -> Result:
-        return CliRunner().invoke(command, arguments, input=answer, env={**environment, **changes})
+        return CliRunner().invoke(command, arguments, input=answer, env={**environment, **changes}, obj=SERVICE)
 
     return invoke
 

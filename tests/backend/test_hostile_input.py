@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from evenhand.app import create_app
-from evenhand.commands.analyze import analyze
 from evenhand.domain import ProjectRef, Task
 from evenhand.errors import PayloadError, RequestError, UnusableValueError
 from evenhand.ingest.events import build_batch, handle_event
@@ -23,12 +22,13 @@ from evenhand.label_studio.payloads import read_comparison, read_event, read_set
 from evenhand.projects.config import KEYS, parse_config
 from evenhand.settings import Settings
 from evenhand.store import Store
-from evenhand.terminal import printable
 from flask import Flask
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from fdr_core import Comparisons, FdrCoreError
+from fdr_core.commands.analyze import analyze
+from fdr_core.terminal import printable
 from harness.databases import new_store
 from harness.filled import fill
 from harness.label_configs import PAIRWISE

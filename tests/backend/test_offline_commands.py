@@ -8,19 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from evenhand.commands._summary import print_summary
-from evenhand.commands.analyze import analyze
-from evenhand.commands.prepare import prepare
-from evenhand.commands.selftest import selftest
-from evenhand.commands.simulate import simulate
-from evenhand.json_values import plain
-from evenhand.offline.files import load_comparisons
-from evenhand.offline.selftest import selftest as run_selftest
-from evenhand.report.document import pseudonymised
 
 from fdr_core import Comparisons, DesignError, InputError, detect
+from fdr_core.commands._files import load_comparisons
+from fdr_core.commands._selftest import selftest as run_selftest
+from fdr_core.commands._summary import print_summary
+from fdr_core.commands.analyze import analyze
+from fdr_core.commands.prepare import prepare
+from fdr_core.commands.selftest import selftest
+from fdr_core.commands.simulate import simulate
 from fdr_core.engines import sum_comparisons
 from fdr_core.findings import FINDINGS
+from fdr_core.report.document import pseudonymised
+from fdr_core.report.values import plain
 from fdr_core.simulate import small_team
 
 

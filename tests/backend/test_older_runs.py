@@ -9,11 +9,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 from evenhand.app import create_app
-from evenhand.report import render, report_of_run
+from evenhand.runs.report import report_of_run
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.engine import WRITE, migrate, open_engine, upgrade
 from sqlalchemy import text
+
+from fdr_core.report import render
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report-schema.json").read_text(encoding="utf-8"))
 OLDER = {"1": "bad", "2": "ugly", "3": "good", "4": "not assessable"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evenhand.report.opinions import (
+
+from fdr_core.report.opinions import (
     differs_words,
     draws_made,
     holds_zero_words,

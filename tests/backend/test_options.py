@@ -2,11 +2,11 @@
 
 import click
 import pytest
-from evenhand.commands.analyze import analyze
 from evenhand.errors import UnusableValueError
 from evenhand.projects.config import ProjectConfig, parse_config
 from evenhand.web.dashboard.setting_fields import GROUPS
 
+from fdr_core.commands.analyze import analyze
 from fdr_core.options import OPTIONS, PROJECT_OPTIONS, Option
 
 ON_FORM = {field.key: field for _, _, fields in GROUPS for field in fields}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from evenhand.label_studio.label_config import PREPARED_COIN as COIN
 from evenhand.label_studio.label_config import parse_label_config
-from evenhand.offline.prepare import Pairs, label_config, prepare, read_pairs, write_prepared
 
 from fdr_core import Comparisons, ConfigurationError, InputError
+from fdr_core.commands._tasks import Pairs, label_config, prepare, read_pairs, write_prepared
 
 
 def rng() -> np.random.Generator:

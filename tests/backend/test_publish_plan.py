@@ -8,7 +8,8 @@ from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from evenhand.pseudonyms import pseudonym, resolve
 from evenhand.publish.cards import LABEL_CONFIG, Card, card_data, card_html
 from evenhand.publish.plan import make_plan
-from evenhand.report.words import flag_words
+
+from fdr_core.report.words import flag_words
 
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from evenhand.cli import main
 
-from fdr_core.record import Recorder
+from fdr_core.judges.record import Recorder
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests" / "data" / "formats"
@@ -134,7 +134,8 @@ def test_pytest_fixture_passes_fails_and_skips(tmp_path: Path) -> None:
         "def test_judge(evenhand_gate, name):\n"
         "    evenhand_gate(f'{name}.jsonl', judge='gpt-x', max_lean=0.1)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-p", "evenhand.pytest_gate"]
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["fdr_core.judges.pytest_gate"]\n')
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run([*command, "test_judges.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "1 failed, 1 passed, 1 skipped" in done.stdout

@@ -19,10 +19,15 @@ from evenhand.app import create_app
 from evenhand.commands.report import report as report_command
 from evenhand.domain import Project, Run
 from evenhand.errors import NotFoundError
-from evenhand.report import FILES, pseudonymised, render, report_of_data, report_of_run, write_report
-from evenhand.report.document import file_data
-from evenhand.report.tables import cell
-from evenhand.report.words import (
+from evenhand.runs.report import report_of_run
+from evenhand.settings import Settings
+from evenhand.store import Store
+
+from fdr_core import detect
+from fdr_core.report import FILES, pseudonymised, render, report_of_data, write_report
+from fdr_core.report.document import file_data
+from fdr_core.report.tables import cell
+from fdr_core.report.words import (
     ago,
     duration,
     e_value,
@@ -36,10 +41,6 @@ from evenhand.report.words import (
     signed,
     when,
 )
-from evenhand.settings import Settings
-from evenhand.store import Store
-
-from fdr_core import detect
 from fdr_core.simulate import null_crowd, small_team
 from harness import world
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from evenhand.cli import main
-from evenhand.commands._summary import print_summary
-from evenhand.commands.analyze import analyze
-from evenhand.commands.simulate import simulate
 from evenhand.commands.status import status
 from rich.console import Console
 
+from fdr_core.commands._summary import print_summary
+from fdr_core.commands.analyze import analyze
+from fdr_core.commands.simulate import simulate
 from harness.components import ROOT
 
 LONG = "annotator-with-a-name-that-nobody-would-shorten@example.org"

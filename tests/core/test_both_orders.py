@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 from fdr_core import Comparisons, detect
-from fdr_core.both_orders import Share, adjusted, both_orders, sign_test
+from fdr_core.judges.both_orders import Share, adjusted, both_orders, sign_test
 
 
 def judged(*rows: tuple[str, str, float, int], coin: bool = True) -> Comparisons:

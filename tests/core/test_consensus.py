@@ -8,9 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fdr_core import consensus as consensus_module
 from fdr_core.answers import Answers
-from fdr_core.consensus import Consensus, Grades, HonestModel
+from fdr_core.consensus.honest import STRENGTHS, Consensus, Grades, HonestModel
 from fdr_core.randomisation.resampled import placement_shift
 from tests.core.cases import crowd
 
@@ -54,7 +53,7 @@ def test_honest_model_of_grades_and_ties_sums_to_one_and_expects_what_was_observ
 
 def test_more_grades_than_eight_are_read_in_eight_strengths() -> None:
     grades = Grades.of(np.linspace(-1, 1, 101))
-    assert len(grades.values) == consensus_module.STRENGTHS
+    assert len(grades.values) == STRENGTHS
     assert (grades.strength == -1).sum() == 1
 
 

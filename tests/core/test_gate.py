@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from fdr_core import Comparisons, ConfigurationError, InputError
-from fdr_core.gate import decide, decide_anytime, gate, judge_units
+from fdr_core.judges.gate import decide, decide_anytime, gate, judge_units
 
 EVEN = [1, -1] * 400
 

@@ -9,12 +9,12 @@ from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.special import expit
 
 from fdr_core.answers import Answers, sum_answers, summed_over_annotators
+from fdr_core.consensus.logistic_fit import CLICK, LEAN, SLOPE, LogisticProblem, Spreads, maximise
+from fdr_core.consensus.logistic_ranking import logistic_ranking
+from fdr_core.consensus.logistic_system import Incidence
+from fdr_core.consensus.ranking import ranking
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError
-from fdr_core.logistic_fit import CLICK, LEAN, SLOPE, LogisticProblem, Spreads, maximise
-from fdr_core.logistic_ranking import logistic_ranking
-from fdr_core.logistic_system import Incidence
-from fdr_core.ranking import ranking
 from tests.core.cases import crowd
 from tests.core.test_design import two_groups
 
@@ -162,7 +162,7 @@ def test_fit_without_penalty_equals_statsmodels_with_its_standard_errors() -> No
 def test_fit_in_turns_equals_the_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = crowd(np.random.default_rng(4), n_answers=2000)
     together = logistic_ranking(answers, FLAGGED, n_items=8, n_annotators=20)
-    monkeypatch.setattr("fdr_core.logistic_fit.MOST_WORK_PER_STEP", 0.0)
+    monkeypatch.setattr("fdr_core.consensus.logistic_fit.MOST_WORK_PER_STEP", 0.0)
     in_turns = logistic_ranking(answers, FLAGGED, n_items=8, n_annotators=20)
     assert together.converged
     assert in_turns.converged
@@ -172,7 +172,7 @@ def test_fit_in_turns_equals_the_fit_together(monkeypatch: pytest.MonkeyPatch) -
 def test_grades_on_a_grid_equal_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = with_ties(crowd(np.random.default_rng(5), graded=True))
     exact = ranked(answers)
-    monkeypatch.setattr("fdr_core.answer_model.GRID_POINTS", 500)
+    monkeypatch.setattr("fdr_core.consensus.answer_model.GRID_POINTS", 500)
     assert ranked(answers).theta == pytest.approx(exact.theta, abs=2e-3)
 
 

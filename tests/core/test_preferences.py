@@ -3,7 +3,7 @@
 import numpy as np
 
 from fdr_core import Comparisons, detect
-from fdr_core.preferences import preferences
+from fdr_core.judges.preferences import preferences
 from fdr_core.simulate import unique_pairs
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from examples import record_openai_judge
 from fdr_core import Comparisons
-from fdr_core.both_orders import both_orders
-from fdr_core.record import Recorder, recorded
+from fdr_core.judges.both_orders import both_orders
+from fdr_core.judges.record import Recorder, recorded
 
 PAIR = {"model-1": "a long text", "model-2": "short"}
 
@@ -124,7 +124,7 @@ def test_recorded_wrapper_gives_winners_and_writes_the_log(tmp_path: Path) -> No
 
 def test_recorder_module_needs_the_standard_library_only() -> None:
     code = (
-        "import sys, fdr_core.record; "
+        "import sys, fdr_core.judges.record; "
         "print([name for name in ('numpy', 'scipy', 'pandas', 'click') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

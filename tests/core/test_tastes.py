@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from fdr_core.answers import Answers
-from fdr_core.consensus import Consensus, Grades, HonestModel
+from fdr_core.consensus.honest import Consensus, Grades, HonestModel
 from fdr_core.randomisation import tastes
 from fdr_core.randomisation.tastes import fit_tastes, who_has_many
 

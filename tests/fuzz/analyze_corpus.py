@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 
 from click.testing import CliRunner
-from evenhand.commands.analyze import analyze
 
+from fdr_core.commands.analyze import analyze
 from tests.fuzz.corpus import CORPUS, Nasty
 
 SECONDS = 60

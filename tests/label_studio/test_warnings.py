@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import requests
 from evenhand.publish.tab import is_ours
-from evenhand.report.words import ASK_SIDES
 
 from fdr_core.findings import LEANS_LEFT
+from fdr_core.report.words import ASK_SIDES
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for
 from tests.label_studio.looking import (

@@ -16,7 +16,7 @@ from evenhand.publish.cards import OWN_ANSWER
 from evenhand.publish.follow_up import SOURCE, SWAPPED
 from evenhand.publish.review_tasks import heaviest_tasks
 from evenhand.publish.tab import SUFFIX
-from evenhand.report.words import trigger_words
+from evenhand.web.dashboard.runs import trigger_words
 
 from harness.label_studio import LabelStudioServer, Person
 from tests.label_studio.conftest import Evenhand, wait_for

@@ -10,9 +10,9 @@ from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import open_service
 from evenhand.private_files import write_private
 from evenhand.projects.privacy import ErasureReport, erase_person, export_person, find_person
-from evenhand.report.words import plural
 from evenhand.store.engine import to_json
-from evenhand.terminal import printable
+from fdr_core.report.words import plural
+from fdr_core.terminal import printable
 
 
 def _label_studio(command: Any) -> Any:

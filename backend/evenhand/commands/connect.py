@@ -18,8 +18,8 @@ from evenhand.projects.config import ProjectConfig, parse_config
 from evenhand.projects.reading import reading_of
 from evenhand.projects.sides import ASSIGNMENTS, assignment_of, setting_of, state_sides
 from evenhand.runs.first_look import first_look
-from evenhand.terminal import printable
 from fdr_core.options import BY_NAME
+from fdr_core.terminal import printable
 
 Command = Callable[..., Any]
 SIDES = (*ASSIGNMENTS, *(BY_NAME["sides"].choices or ()))

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import click
 
-from evenhand.commands._failures import says_what_is_wrong, with_parent
+from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import open_service
 from evenhand.errors import NotFoundError
 from evenhand.projects.find import project_named
-from evenhand.report import pseudonymised, report_of_run, write_report
+from evenhand.runs.report import report_of_run
+from fdr_core.report import pseudonymised, write_report
+from fdr_core.terminal import with_parent
 
 
 @click.command("report")

@@ -9,8 +9,8 @@ import click
 from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import open_data
 from evenhand.projects.overview import overview
-from evenhand.report.words import duration, plural
-from evenhand.terminal import printable
+from fdr_core.report.words import duration, plural
+from fdr_core.terminal import printable
 
 
 @click.command("status")

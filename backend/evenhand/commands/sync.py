@@ -7,8 +7,8 @@ from evenhand.commands._service import Service, open_service
 from evenhand.domain import Kind, Project
 from evenhand.ingest.pull import pull_project
 from evenhand.projects.find import project_named
-from evenhand.report.words import plural
-from evenhand.terminal import printable
+from fdr_core.report.words import plural
+from fdr_core.terminal import printable
 
 KINDS: tuple[Kind, ...] = ("comparison", "alerts")
 

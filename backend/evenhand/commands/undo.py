@@ -9,7 +9,7 @@ from evenhand.commands._service import open_service
 from evenhand.errors import NotFoundError
 from evenhand.projects.find import project_named
 from evenhand.publish.follow_up import undo_follow_up
-from evenhand.report.words import plural
+from fdr_core.report.words import plural
 
 
 @click.command("undo")

@@ -14,7 +14,7 @@ from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.publish.cards import LABEL_CONFIG, LIST_VIEW, Card, card_data, with_own_answer
 from evenhand.publish.context import Context, content_hash
 from evenhand.publish.review_tasks import MOST_ANSWERS, heaviest_tasks, task_link
-from evenhand.report.words import flag_words, guarantee_parts
+from fdr_core.report.words import flag_words, guarantee_parts
 
 CHANNEL = "alerts"
 TITLE_LENGTH = 50

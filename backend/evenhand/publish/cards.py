@@ -9,7 +9,7 @@ from typing import Any
 
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from evenhand.publish.views import view_data
-from evenhand.report.words import lean_interval, p_value, percent, plural
+from fdr_core.report.words import lean_interval, p_value, percent, plural
 
 LABEL_CONFIG = """<View>
   <HyperText name="card" value="$card" inline="true"/>

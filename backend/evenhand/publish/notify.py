@@ -18,10 +18,10 @@ import requests
 from evenhand.domain import Project, Publication
 from evenhand.projects.config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
-from evenhand.report.words import flag_words
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.notifications import LONGEST_RETRY
+from fdr_core.report.words import flag_words
 
 CHANNEL = "notify"
 LEASE = "notify"

@@ -12,7 +12,7 @@ from evenhand.projects.model_version import current_version
 from evenhand.projects.reading import reading_of
 from evenhand.settings import Settings
 from evenhand.store import Store
-from fdr_core.score_scale import expected_outcome
+from fdr_core.consensus.score_scale import expected_outcome
 
 #: Tasks that are read at a time.
 PART = 500

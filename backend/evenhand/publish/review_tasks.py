@@ -1,9 +1,9 @@
 """The tasks behind a flag: those whose answers weigh most in it, heaviest first."""
 
 from evenhand.domain import Project, Run
-from evenhand.runs.review_priority import heaviest_answers
 from evenhand.settings import Settings
 from evenhand.store import Store
+from fdr_core.report.heaviest import heaviest_answers
 
 MOST_ANSWERS = 20_000
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenhand.domain import Run
-from evenhand.report.words import count, draw_share, finding_words, p_value, percent, signed
 from evenhand.store import Store
+from fdr_core.report.words import count, draw_share, finding_words, p_value, percent, signed
 
 Row = Mapping[str, Any]
 

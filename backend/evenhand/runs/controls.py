@@ -4,12 +4,12 @@ from collections.abc import Hashable
 from typing import Any
 
 from evenhand.domain import Project
-from evenhand.json_values import plain
 from evenhand.projects.config import ProjectConfig
 from evenhand.projects.reading import reading_of
 from evenhand.runs.statistics import coin_source_of
 from evenhand.store import Store
 from fdr_core import Comparisons, SufficientStatistics, detect
+from fdr_core.report.values import plain
 
 #: What is kept of each annotator.
 KEPT = ("comparisons", "left", "right", "ties", "bias", "p_value", "q_value", "flagged")

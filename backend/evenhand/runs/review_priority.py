@@ -1,49 +1,19 @@
-"""Which answers weigh most in a finding, and what to label again first."""
+"""What to label again first, and how somebody's sides changed in time."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evenhand.json_values import plain
 from evenhand.store import Store
 from fdr_core import Detection, SufficientStatistics
-from fdr_core.score_scale import expected_outcome
+from fdr_core.report.values import plain
 
 #: An order more probable than this needs no new answers.
 CERTAIN = 0.95
-#: Probability of an order whose difference is one standard error.
-ONE_STANDARD_ERROR = 0.5 + math.erf(1 / math.sqrt(2)) / 2
 MOST_TASKS_NAMED = 8
 WINDOWS = 40
-
-
-@dataclass(frozen=True)
-class Weighed:
-    """An answer, and how far it went to the annotator's side beyond what the items explain."""
-
-    row: Mapping[str, Any]
-    expected: float | None
-    weight: float
-
-
-def heaviest_answers(
-    rows: Iterable[Mapping[str, Any]], scores: Mapping[str, float], lean: float, *, consensus: str, most: int = 20
-) -> list[Weighed]:
-    """The judged answers that contribute most to a lean, heaviest first; `consensus` is what the scores come from."""
-    direction = 1.0 if lean >= 0 else -1.0
-    weighed = []
-    for row in rows:
-        if row["status"] not in ("answer", "judge") or direction * (row["outcome"] or 0.0) <= 0:
-            continue
-        left, right = scores.get(row["left_item"]), scores.get(row["right_item"])
-        expected = None if left is None or right is None else expected_outcome(left - right, consensus)
-        weight = direction * (row["outcome"] - (expected or 0.0))
-        if weight > 0:
-            weighed.append(Weighed(row, expected, weight))
-    return sorted(weighed, key=lambda answer: (-answer.weight, answer.row["annotation_id"]))[:most]
 
 
 def side_shares(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -100,11 +70,6 @@ def label_again(
     tasks = store.tasks.of_pairs(project_id, [(row["above"], row["below"]) for row in pairs[:most]])
     with_tasks = [(row, tasks.get(frozenset((row["above"], row["below"])), [])) for row in pairs[:most]]
     return [{**row, "n_tasks": len(ids), "tasks": ids[:MOST_TASKS_NAMED]} for row, ids in with_tasks]
-
-
-def beyond_noise(change: Mapping[str, Any]) -> bool:
-    """Whether a changed order is clearer than one standard error of the difference."""
-    return change["probability"] is None or change["probability"] >= ONE_STANDARD_ERROR
 
 
 def _flagged_answers(statistics: SufficientStatistics, flagged: Iterable[Any]) -> dict[frozenset[str], int]:

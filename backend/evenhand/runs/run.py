@@ -9,20 +9,20 @@ import numpy as np
 import pandas as pd
 
 from evenhand.domain import Project, RunResult
-from evenhand.json_values import plain
 from evenhand.judged import Policy
 from evenhand.projects.config import ProjectConfig
-from evenhand.report.words import ASK_SIDES
 from evenhand.runs.controls import judged_beside
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import Current
 from evenhand.runs.warnings import settle_warnings, sides_remedy
 from evenhand.store import Store
-from evenhand.version import versions
 from fdr_core import Detection, SufficientStatistics, detect, evidence
+from fdr_core._version import versions
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
 from fdr_core.live import LiveEvidence as Process
+from fdr_core.report.values import plain
+from fdr_core.report.words import ASK_SIDES
 from fdr_core.spending import LastingFlags, Spending
 
 Progress = Callable[[float, str], None]

@@ -25,7 +25,7 @@ from evenhand.store.decisions import check_chain
 from evenhand.store.dialect import is_postgres, last_id, name_of, set_last_id, snapshot_options
 from evenhand.store.engine import current_revision, database_errors, known_revisions, to_json, upgrade
 from evenhand.store.schema import projects
-from evenhand.version import product_version
+from fdr_core._version import __version__
 
 FORMAT, VERSION = "evenhand-backup", 2
 #: Archives of version 1 have no seal over the whole file.
@@ -94,7 +94,7 @@ def write_backup(engine: Engine, file: IO[bytes]) -> Manifest:
         manifest = Manifest(
             version=VERSION,
             revision=revision,
-            product=product_version(),
+            product=__version__,
             database=name_of(engine),
             created_at=time.time(),
             parts=tuple(_write_table(connection, archive, table) for table in tables),
@@ -243,7 +243,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     if found.get("version") not in (UNSEALED, VERSION) or found.get("revision") not in known_revisions():
         raise BackupError(
             f"{path} was made by Evenhand {str(found.get('product'))[:40]} (archive version {found.get('version')!r}, "
-            f"schema {found.get('revision')!r}), which this version {product_version()} does not know; "
+            f"schema {found.get('revision')!r}), which this version {__version__} does not know; "
             "restore it with that version or a newer one"
         )
     try:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from evenhand.errors import PayloadError, StoreBusyError, StoreError
 from evenhand.private_files import FOLDER_MODE
 from evenhand.store.dialect import queue_for_migration
-from evenhand.version import product_version
+from fdr_core._version import __version__
 
 WRITE = "evenhand_write"
 BUSY_SECONDS = 10.0
@@ -64,7 +64,7 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     found = current_revision(connection)
     if found is not None and found not in known_revisions():
         raise StoreError(
-            f"the database has schema {found!r}, which version {product_version()} does not know: it was used by a "
+            f"the database has schema {found!r}, which version {__version__} does not know: it was used by a "
             "newer one; install that version, or restore a backup made before"
         )
     if found == (_head() if revision == "head" else revision):

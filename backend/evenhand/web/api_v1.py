@@ -10,14 +10,14 @@ from evenhand.domain import CHOICES, Choice, Decision, Page, Project, Run, Trigg
 from evenhand.errors import NotFoundError, PayloadError
 from evenhand.ingest.reviews import require_reviewer
 from evenhand.projects import overview, reading
-from evenhand.report.words import with_aliases
 from evenhand.store.findings import ANNOTATOR_COLUMNS
 from evenhand.store.rankings import ITEM_COLUMNS
-from evenhand.version import product_version
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_store, json_body
 from evenhand.web.openapi import BIGGEST, ID, OBJECT, PAGING, Operations, Param, View
 from evenhand.web.rights import access
+from fdr_core import __version__
+from fdr_core.report.words import with_aliases
 
 PREFIX = "/api/v1"
 TIMES = frozenset(
@@ -59,7 +59,7 @@ def _page_route(rule: str, summary: str, *params: Param) -> Callable[[View], Vie
 @_route("get", "/openapi.json", "This description")
 def openapi() -> dict[str, Any]:
     """The API described by itself."""
-    return operations.describe(product_version())
+    return operations.describe(__version__)
 
 
 @_route("get", "/status", "State of the service: events, pulls, queue, problems")

@@ -2,10 +2,11 @@
 
 from flask import Blueprint, Flask, Response, request
 
-from evenhand.report import FILES, MEDIA_TYPES, pseudonymised, render, report_of_run
-from evenhand.report.page import content_security_policy
+from evenhand.runs.report import report_of_run
 from evenhand.web.context import get_store
 from evenhand.web.openapi import ID
+from fdr_core.report import FILES, MEDIA_TYPES, pseudonymised, render
+from fdr_core.report.page import content_security_policy
 
 
 def init_app(app: Flask) -> None:

@@ -11,13 +11,14 @@ import pytest
 from evenhand.app import create_app
 from evenhand.domain import Project, StoredEvidence, Trigger
 from evenhand.projects.demo import load_demo
-from evenhand.report.words import finding_kind
-from evenhand.runs.review_priority import heaviest_answers, side_shares, wilson
+from evenhand.runs.review_priority import side_shares, wilson
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from flask.testing import FlaskClient
 from sqlalchemy import event
 
+from fdr_core.report.heaviest import heaviest_answers
+from fdr_core.report.words import finding_kind
 from harness import world
 from tests.backend.dashboard.browsing import HTML, TABS, get, person_url, post, settings_form, token, visible
 

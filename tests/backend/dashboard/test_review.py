@@ -7,11 +7,11 @@ import re
 
 import pytest
 from evenhand.domain import Project
-from evenhand.report.words import lean_interval, lean_words, lean_x
 from evenhand.settings import Settings
 from evenhand.store import Store
 from flask.testing import FlaskClient
 
+from fdr_core.report.words import lean_interval, lean_words, lean_x
 from harness import world
 from tests.backend.dashboard.browsing import get, person_url, post, visible
 

@@ -9,9 +9,6 @@ from flask import Flask, Response, current_app, make_response, render_template, 
 from jinja2 import StrictUndefined
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from evenhand.report import opinions
-from evenhand.report.words import FILTERS
-from evenhand.version import product_version
 from evenhand.web.auth import csrf_token, current_user, is_open
 from evenhand.web.context import get_store
 from evenhand.web.dashboard import (
@@ -28,6 +25,9 @@ from evenhand.web.dashboard import (
 )
 from evenhand.web.dashboard.blueprint import STATIC, bp
 from evenhand.web.errors import HTML_ERROR
+from fdr_core import __version__
+from fdr_core.report import opinions
+from fdr_core.report.words import FILTERS
 
 __all__ = ["bp", "init_app"]
 
@@ -48,7 +48,7 @@ def init_app(app: Flask) -> None:
     """Add the pages, their words and the error page to the app."""
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters.update({**FILTERS, **opinions.FILTERS})
+    app.jinja_env.filters.update({**FILTERS, **opinions.FILTERS, "trigger_words": runs.trigger_words})
     app.jinja_env.globals.update(csrf_token=csrf_token)
     app.context_processor(_shared)
     app.extensions[HTML_ERROR] = error_page
@@ -76,7 +76,7 @@ def _shared() -> dict[str, Any]:
         "current_user": current_user,
         "is_open": is_open,
         "now": get_store().clock(),
-        "version": product_version(),
+        "version": __version__,
     }
 
 

@@ -7,10 +7,11 @@ from flask import render_template
 
 from evenhand.domain import Project, Run
 from evenhand.errors import NotFoundError
-from evenhand.runs.review_priority import heaviest_answers, side_shares
+from evenhand.runs.review_priority import side_shares
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, argument, bp, chosen_run, project_page, task_url
 from evenhand.web.dashboard.review import LOG_SIZE, LOG_WORDS, queue_of
+from fdr_core.report.heaviest import heaviest_answers
 
 MOST_ANSWERS = 20_000
 

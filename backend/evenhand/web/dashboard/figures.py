@@ -6,11 +6,11 @@ from typing import Any
 from flask import render_template, request, url_for
 
 from evenhand.domain import Run
-from evenhand.report.words import count, finding_kind, finding_words
 from evenhand.store.findings import Mark
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, bp, chosen_run, project_page
 from fdr_core.findings import NONE_SEEN, SMALL, SUSPICIOUS
+from fdr_core.report.words import count, finding_kind, finding_words
 
 MOST_LINES = 300
 MOST_POINTS = 3000

@@ -7,12 +7,12 @@ from flask import render_template, request
 
 from evenhand.domain import Project, Run
 from evenhand.projects.config import ProjectConfig
-from evenhand.report.opinions import lists_words
-from evenhand.report.words import KINDS, OLDER_FINDINGS, guarantee_parts
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, argument, bp, chosen_run, mark_of, page_number, paging, project_page
 from evenhand.web.dashboard.review import queue_of
 from fdr_core.findings import FINDINGS
+from fdr_core.report.opinions import lists_words
+from fdr_core.report.words import KINDS, OLDER_FINDINGS, guarantee_parts
 
 PAGE_SIZE = 50
 EVIDENCE = "Evidence"

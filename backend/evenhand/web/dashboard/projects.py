@@ -17,10 +17,10 @@ from evenhand.label_studio.transport import LabelStudioError
 from evenhand.label_studio.webhooks import service_url
 from evenhand.projects.demo import DEMOS, load_demo
 from evenhand.projects.sides import ASSIGNMENTS, state_sides
-from evenhand.report.words import cause_of
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_settings, get_store
 from evenhand.web.dashboard.blueprint import BIGGEST, bp, form_text
+from fdr_core.report.words import cause_of
 
 #: A project with more answers than this is fetched by the worker, so that nobody waits for the page.
 FETCHED_AT_ONCE = 2000

@@ -5,9 +5,9 @@ from typing import Any
 from flask import render_template, request
 
 from evenhand.domain import Project, Run
-from evenhand.runs.review_priority import beyond_noise
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, bp, chosen_run, page_number, paging, project_page, task_url
+from fdr_core.report.heaviest import beyond_noise
 
 PAGE_SIZE = 100
 MOST_DRAWN = 40

@@ -15,6 +15,15 @@ from evenhand.web.dashboard.blueprint import BIGGEST, ID, argument, bp, mark_of,
 from evenhand.web.rights import access
 
 PAGE_SIZE = 30
+TRIGGERS: Mapping[str, str] = {
+    Trigger.MANUAL: "by hand",
+    Trigger.SCHEDULE: "on schedule",
+    Trigger.TRAINING: "from Label Studio",
+    Trigger.WARNING: "after an early warning",
+    Trigger.CONNECT: "after connecting",
+    Trigger.ERASURE: "after an erasure",
+    Trigger.DEMO: "for the demo",
+}
 
 
 @bp.get(f"/projects/<{ID}:project_id>/runs")
@@ -86,3 +95,8 @@ def _note(run: Run) -> str:
     """What a run is doing, in words."""
     words: Mapping[str, str] = {"queued": "waiting for a worker", "done": "finished", "failed": run.error or "failed"}
     return words.get(run.status, run.progress_note or "starting")
+
+
+def trigger_words(trigger: Any) -> str:
+    """What asked for a run."""
+    return TRIGGERS.get(str(trigger), "by another version")

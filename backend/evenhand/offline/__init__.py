@@ -1,1 +1,0 @@
-"""What works on files, without a service."""

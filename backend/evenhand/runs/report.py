@@ -1,0 +1,78 @@
+"""The report of a stored run: its rows, handed to the library as plain values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evenhand.domain import Run
+from evenhand.errors import NotFoundError
+from evenhand.store import Store
+from fdr_core.report.document import DATA_KEYS, METHOD_KEYS, document, only
+from fdr_core.report.heaviest import heaviest_of
+from fdr_core.report.values import plain
+from fdr_core.report.words import guarantee_parts
+
+MOST_CHANGES = 10_000
+
+
+def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[str, Any]:
+    """The report of a finished run; all times are the run's, so that copies made later are the same."""
+    if run.status != "done":
+        raise NotFoundError(f"run {run.id} is {run.status}; only finished runs have a report")
+    people = store.annotators.get(run.project_id)
+    labels = store.items.labels(run.project_id)
+    annotators = [
+        {**row, "name": people[row["annotator"]].name if row["annotator"] in people else None}
+        for row in store.findings.all(run.id)
+    ]
+    ranking = store.rankings.all(run.id)
+    summary, audit = run.summary or {}, run.audit or {}
+    kind, sentence = guarantee_parts(run.guarantee)
+    return document(
+        title=title,
+        made_at=run.finished_at,
+        heaviest_answers=_heaviest(store, run, annotators, ranking),
+        data=_run_data(store, run),
+        parameters=plain(summary.get("parameters") or run.config or {}),
+        audit={
+            "found": audit.get("found"),
+            "how": audit.get("how"),
+            "construction": audit.get("construction", "none"),
+            "reasons": list(audit.get("reasons", ())),
+            "remedies": list(audit.get("remedies", ())),
+            "figures": plain(audit.get("figures", {})),
+        },
+        guarantee={"kind": kind, "sentence": sentence, "smallest_list": summary.get("smallest_list")},
+        method=only(summary, METHOD_KEYS),
+        annotators=annotators,
+        ranking=[{**row, "label": labels.get(row["item"])} for row in ranking],
+        order_changes=store.rankings.order_changes(run.id, limit=MOST_CHANGES),
+        versions=plain(run.versions or {}),
+    )
+
+
+def _run_data(store: Store, run: Run) -> dict[str, Any]:
+    """Describe the answers a run saw: as it recorded them, else from its audit."""
+    figures = (run.audit or {}).get("figures") or {}
+    known = {key: figures.get(key) for key in ("answers", "annotators", "items", "coins", "coin_source", "excluded")}
+    facts = {
+        **known,
+        **((run.summary or {}).get("data") or {}),
+        "source": store.projects.get(run.project_id).title,
+        "run": run.id,
+        "finished_at": run.finished_at,
+        "sha256": run.data_hash,
+    }
+    return only({**facts, "excluded": facts.get("excluded") or {}}, DATA_KEYS)
+
+
+def _heaviest(
+    store: Store, run: Run, annotators: Sequence[Mapping[str, Any]], ranking: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The heaviest answers, from those the run saw and the ranking it made."""
+    scores = {row["item"]: row["score"] for row in ranking if row["score"] is not None}
+
+    def seen(annotator: str) -> list[dict[str, Any]]:
+        own = store.comparisons.of_annotator(run.project_id, annotator)
+        return [answer for answer in own if answer["seq"] <= (run.seq or 0)]
+
+    return heaviest_of(annotators, seen, scores, run.consensus)

@@ -1,0 +1,221 @@
+"""Label Studio tasks whose sides were decided by recorded coin flips, so that the project can be judged well."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from fdr_core import ConfigurationError, InputError
+from fdr_core.inputs.label_studio import COIN_FIELDS, paired_names
+from fdr_core.inputs.reading import reading
+
+MOST_PAIRS = 100_000
+COIN = COIN_FIELDS[0]
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IMAGE = re.compile(r"^\S+\.(?:png|jpe?g|gif|webp|svg|bmp)(?:\?\S*)?$", re.IGNORECASE)
+_ITEM_COLUMNS = ("item", "items", "name", "text")
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows to be compared, the two fields that name the items, and all pairs of fields that change sides together."""
+
+    rows: tuple[Row, ...]
+    left: str
+    right: str
+    paired: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Tasks for an import, the label config that shows them, and the record of the coins."""
+
+    tasks: list[dict[str, Any]]
+    label_config: str
+    record: dict[str, Any]
+
+
+def read_pairs(path: Path, *, n_pairs: int | None = None, rng: np.random.Generator) -> Pairs:
+    """Read a CSV of pairs (left and right, or the like) or a list of items (one column, or the lines of a .txt)."""
+    with reading(path):
+        text = path.read_text(encoding="utf-8-sig")
+        rows = list(csv.reader(io.StringIO(text, newline=""))) if path.suffix.lower() != ".txt" else []
+    if path.suffix.lower() == ".txt":
+        return _from_items(
+            [line.strip() for line in text.splitlines() if line.strip()], n_pairs, rng, where=f"{path}: "
+        )
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
+    if not rows:
+        raise InputError(f"{path} is empty; expected a header and rows: pairs (left, right) or a list of items (item)")
+    header = [name.strip() for name in rows[0]]
+    _check_table(path, header, rows[1:])
+    if len(header) == 1 and header[0].lower() in _ITEM_COLUMNS:
+        return _from_items([row[0].strip() for row in rows[1:]], n_pairs, rng, where=f"{path}: ")
+    return _from_table(path, header, [dict(zip(header, row, strict=True)) for row in rows[1:]])
+
+
+def prepare(pairs: Pairs, *, seed: int, both_orders: bool = False, ties: bool = False) -> Prepared:
+    """
+    Toss one coin per pair and write the tasks.
+
+    With `both_orders` every pair is shown twice, once in each order, under one coin; the second showings come in a
+    separate order, so that the two seldom follow each other. With `ties` the control offers a tie.
+    """
+    rng = np.random.default_rng(seed)
+    heads = rng.random(len(pairs.rows)) < 0.5
+    coins = [_coin_id(seed, position, row) for position, row in enumerate(pairs.rows)]
+    shown = [(row if head else _swapped(row, pairs)) for row, head in zip(pairs.rows, heads, strict=True)]
+    data = [{**row, COIN: coin} for row, coin in zip(shown, coins, strict=True)]
+    if both_orders:
+        again = [{**_swapped(shown[k], pairs), COIN: coins[k]} for k in rng.permutation(len(shown))]
+        data += again
+    record = {
+        "seed": seed,
+        "both_orders": both_orders,
+        "pairs": len(pairs.rows),
+        "tasks": len(data),
+        "item_left": pairs.left,
+        "item_right": pairs.right,
+        "coin": COIN,
+        "coins": [
+            {"coin": coin, "left": row[pairs.left], "right": row[pairs.right]}
+            for coin, row in zip(coins, shown, strict=True)
+        ],
+    }
+    return Prepared([{"data": row} for row in data], label_config(pairs, ties=ties), record)
+
+
+def write_prepared(prepared: Prepared, folder: Path) -> list[Path]:
+    """Write tasks.json, label_config.xml and coins.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        "tasks.json": json.dumps(prepared.tasks, ensure_ascii=False, indent=1),
+        "label_config.xml": prepared.label_config,
+        "coins.json": json.dumps(prepared.record, ensure_ascii=False, indent=1),
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(content + "\n", encoding="utf-8")
+    return [folder / name for name in contents]
+
+
+def label_config(pairs: Pairs, *, ties: bool = False) -> str:
+    """Write a label config that shows what is compared side by side."""
+    left, right = shown_fields(pairs)
+    is_image = all(_IMAGE.match(row[name]) for row in pairs.rows for name in (left, right))
+    tag = "Image" if is_image else "Text"
+    prompt = next((name for name in ("prompt", "question", "instruction") if name in pairs.rows[0]), None)
+    heading = f"\n  <Text name={quoteattr(prompt)} value={quoteattr('$' + prompt)}/>" if prompt else ""
+    sides = "\n".join(
+        f'    <View style="flex: 50%"><{tag} name="{side}" value={quoteattr("$" + name)}/></View>'
+        for side, name in (("left", left), ("right", right))
+    )
+    return (
+        f'<View>\n  <Header value="Which is better?"/>{heading}\n{_control(ties)}\n'
+        f'  <View style="display: flex; gap: 1em">\n{sides}\n  </View>\n</View>'
+    )
+
+
+def _control(ties: bool) -> str:
+    """Write the control: Pairwise knows no tie, so ties need Choices."""
+    if not ties:
+        return '  <Pairwise name="preference" toName="left,right"/>'
+    choices = (("left", "Left is better"), ("tie", "About the same"), ("right", "Right is better"))
+    lines = "\n".join(f'    <Choice alias="{alias}" value="{value}"/>' for alias, value in choices)
+    start = '  <Choices name="preference" toName="left" choice="single" showInline="true">'
+    return f"{start}\n{lines}\n  </Choices>"
+
+
+def shown_fields(pairs: Pairs) -> tuple[str, str]:
+    """Show the wordiest pair of fields: ids name the items, texts are what people compare."""
+    return max(pairs.paired, key=lambda pair: sum(len(row[name]) for row in pairs.rows for name in pair))
+
+
+def _check_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Refuse headers that Label Studio cannot refer to, and rows of another length."""
+    for name in header:
+        if not _NAME.fullmatch(name) or name == COIN or header.count(name) > 1:
+            raise InputError(
+                f"{path}: column {name!r} cannot be a field of the tasks; expected distinct names of letters, digits "
+                f"and underscores, other than {COIN}; rename it"
+            )
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise InputError(f"{path}: row {number} has {len(row)} fields; expected {len(header)}; correct the row")
+
+
+def _from_table(path: Path, header: Sequence[str], rows: Sequence[Row]) -> Pairs:
+    """Find the items among the columns."""
+    paired = tuple(paired_names(header)) or (((header[0], header[1]),) if len(header) == 2 else ())
+    if not paired:
+        raise InputError(
+            f"{path}: no two columns name the items; found {', '.join(header)}; expected left and right "
+            "(or text1 and text2, and the like), or one column `item`"
+        )
+    left, right = next((pair for pair in paired if pair[0].lower() == "left"), paired[0])
+    _check_rows(path, rows, left, right)
+    return Pairs(tuple(rows), left, right, paired)
+
+
+def _check_rows(path: Path, rows: Sequence[Row], left: str, right: str) -> None:
+    """Refuse rows that compare nothing."""
+    if not rows:
+        raise InputError(f"{path}: there are no rows below the header; expected at least one pair")
+    for number, row in enumerate(rows, start=1):
+        if not row[left].strip() or not row[right].strip():
+            raise InputError(f"{path}: row {number} lacks an item; expected two; fill it in or remove the row")
+        if row[left].strip() == row[right].strip():
+            raise InputError(f"{path}: row {number} compares {row[left][:40]!r} with itself; remove self-comparisons")
+
+
+def _from_items(items: Sequence[str], n_pairs: int | None, rng: np.random.Generator, *, where: str) -> Pairs:
+    """Pair the items: all pairs, or as many as asked for."""
+    distinct = list(dict.fromkeys(item for item in items if item))
+    if len(distinct) < 2:
+        raise InputError(f"{where}found {len(distinct)} distinct items; expected at least two to compare")
+    n = len(distinct)
+    possible = n * (n - 1) // 2
+    wanted = possible if n_pairs is None else n_pairs
+    if not 1 <= wanted <= min(possible, MOST_PAIRS):
+        raise ConfigurationError(
+            f"{where}{n} items make {possible:,} pairs and {wanted:,} were asked for; expected 1 to "
+            f"{min(possible, MOST_PAIRS):,}; give the number with --pairs (about ten per item is a good start)"
+        )
+    chosen = list(combinations(range(n), 2)) if wanted == possible else _some_pairs(n, wanted, rng)
+    rows = tuple({"left": distinct[first], "right": distinct[second]} for first, second in chosen)
+    return Pairs(rows, "left", "right", (("left", "right"),))
+
+
+def _some_pairs(n: int, wanted: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Draw distinct pairs, beginning with a chain through all items so that the items hang together."""
+    order = rng.permutation(n)
+    found = {(min(a, b), max(a, b)): None for a, b in zip(order[:-1].tolist(), order[1:].tolist(), strict=True)}
+    while len(found) < wanted:
+        first = int(rng.integers(n))
+        second = (first + int(rng.integers(1, n))) % n
+        found.setdefault((min(first, second), max(first, second)))
+    return list(found)[:wanted]
+
+
+def _swapped(row: Row, pairs: Pairs) -> dict[str, str]:
+    """Exchange the sides of everything that belongs to one."""
+    swapped = dict(row)
+    for left, right in pairs.paired:
+        swapped[left], swapped[right] = row[right], row[left]
+    return swapped
+
+
+def _coin_id(seed: int, position: int, row: Row) -> str:
+    """Name a coin so that no two runs share a name and the name does not give the order away."""
+    content = json.dumps([seed, position, sorted(row.values())], ensure_ascii=False)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]

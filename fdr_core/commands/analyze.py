@@ -1,0 +1,129 @@
+"""`evenhand analyze`: judge answers, of a file or of an archive, and write the report."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fdr_core import detect
+from fdr_core.commands import Service
+from fdr_core.commands._archives import ENGINES, Summed, name_of, sum_sources
+from fdr_core.commands._formats import format_options
+from fdr_core.commands._options import data_options, detection_options
+from fdr_core.commands._progress import progress_bar
+from fdr_core.commands._summary import print_summary, terminal_console
+from fdr_core.inputs.formats import POOLED, POOLED_NOTE
+from fdr_core.report import pseudonymised, render, report_of_data, write_report
+from fdr_core.terminal import exits_2_on_bad_input, with_parent
+
+FLAGS_FOUND = 1
+
+
+@click.command("analyze")
+@click.argument("data", nargs=-1)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report [NAME-report, after DATA]."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print report.json; write files only with --out.")
+@click.option("--pseudonymise", is_flag=True, help="Number the annotators instead of naming them.")
+@click.option("--title", help="Title of the report [the data's name].")
+@click.option("--fail-on-flags", is_flag=True, help="Exit with 1 if anybody is flagged.")
+@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What sums the answers.")
+@click.option("--master", help="Spark: address of the cluster [local[*]].")
+@click.option("--project", type=int, help="PostgreSQL: number of the service's project.")
+@detection_options()
+@data_options
+@format_options
+@click.pass_context
+@exits_2_on_bad_input
+def analyze(
+    context: click.Context,
+    data: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+    pseudonymise: bool,
+    title: str | None,
+    fail_on_flags: bool,
+    engine: str,
+    master: str | None,
+    project: int | None,
+    fields: dict[str, Any],
+    detection: dict[str, Any],
+    reading: dict[str, Any],
+) -> None:
+    """
+    Find the annotators in DATA who click a side instead of judging.
+
+    DATA is a file (CSV, Parquet, JSON or JSON lines, also gzipped; - is standard input) with the columns annotator,
+    left, right and choice or outcome, a Label Studio export, or one of the formats that `evenhand doctor DATA` names;
+    --map names the columns of any other table. Folders, glob patterns, several files and files larger than
+    memory are summed by DuckDB (pip install 'evenhand[engines]'), or with --engine spark by a cluster
+    (pip install 'evenhand[spark]'). --engine postgres --project N takes a project of the service at DATABASE_URL
+    instead of DATA. Exit code: 0 when done, 1 if --fail-on-flags is given and somebody is flagged, 2 for bad
+    input.
+    """
+    _refuse_contradictions(data, engine, master, project)
+    if project is None:
+        summed = sum_sources(data, engine=engine, master=master, fields=fields, reading=reading)
+    else:
+        summed = _service(context).sum_project(project)
+    if summed.statistics.annotators.tolist() == [POOLED]:
+        click.echo(POOLED_NOTE, err=True)
+    report = judge(summed, detection, title=title)
+    if pseudonymise:
+        report = pseudonymised(report)
+    if as_json:
+        click.echo(render(report, "report.json"), nl=False)
+    else:
+        print_summary(report, terminal_console())
+    folder = out if out is not None or as_json else Path(f"{_stem(data, project)}-report")
+    if folder is not None:
+        _write(report, folder, is_quiet=as_json)
+    if fail_on_flags and any(row["flagged"] for row in report["annotators"]):
+        context.exit(FLAGS_FOUND)
+
+
+def judge(summed: Summed, detection: Mapping[str, Any], *, title: str | None = None) -> dict[str, Any]:
+    """Judge the sums and report."""
+    with progress_bar("drawing") as progress:
+        found = detect(summed.statistics, **detection, progress=progress, clock=time.monotonic)
+    today = time.time() // 86_400 * 86_400
+    return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today)
+
+
+def _refuse_contradictions(data: tuple[str, ...], engine: str, master: str | None, project: int | None) -> None:
+    """Options that do not go together, before anything is read."""
+    if (engine == "postgres") != (project is not None):
+        raise click.UsageError("--engine postgres and --project N go together: they name a project of the service")
+    if (engine == "postgres") == bool(data):
+        what = "--engine postgres takes no DATA" if data else "DATA is missing: give a file, a folder or a pattern"
+        raise click.UsageError(what)
+    if master is not None and engine != "spark":
+        raise click.UsageError("--master is the address of a Spark cluster; use it with --engine spark")
+
+
+def _service(context: click.Context) -> Service:
+    """The service whose project is asked for."""
+    service = context.find_object(Service)
+    if service is None:
+        raise click.UsageError("--engine postgres is for the program `evenhand`, which knows the service")
+    return service
+
+
+def _stem(data: tuple[str, ...], project: int | None) -> str:
+    """The name the report's folder is made of."""
+    return (
+        f"project-{project}"
+        if project is not None
+        else Path(name_of(data[:1])).stem.replace("*", "").strip(".-") or "data"
+    )
+
+
+def _write(report: Mapping[str, Any], folder: Path, *, is_quiet: bool) -> None:
+    """Write the report's files, and say which one to open."""
+    written = write_report(report, with_parent(folder))
+    if not is_quiet:
+        click.echo(f"Written: {', '.join(path.name for path in written[1:])}")
+        click.echo(f"Open {written[0]}")

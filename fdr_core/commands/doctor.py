@@ -1,0 +1,65 @@
+"""`evenhand doctor`: what a file of answers can be used for; without one, what a service around the library says."""
+
+from pathlib import Path
+
+import click
+
+from fdr_core.commands import Service
+from fdr_core.inputs.examine import Examination, examine
+from fdr_core.terminal import exits_2_on_bad_input, printable
+
+_COINS = {"coin": "recorded", "task": "one per task", "own": "one per answer"}
+
+
+@click.command("doctor")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.pass_context
+@exits_2_on_bad_input
+def doctor(context: click.Context, file: Path | None) -> None:
+    """
+    Check the service, or with FILE say what a file of answers can be used for.
+
+    Without FILE: address, token, Label Studio's address filters, webhooks, clock and database; exit 1 if one fails.
+    With FILE (- for standard input): the format recognised, what each column is used for, what the data supports and
+    what it does not, and what would help; exit 1 if it cannot be judged at all.
+    """
+    service = context.find_object(Service)
+    if file is None and service is None:
+        raise click.UsageError("FILE is missing: name a file of answers")
+    if file is None and service is not None:
+        service.examine()
+    elif file is not None and not print_examination(file):
+        raise SystemExit(1)
+
+
+def print_examination(path: Path) -> bool:
+    """Examine a file, print what was found, and tell whether it can be judged."""
+    found = examine(path)
+    recognised = found.recognised
+    click.echo(f"{path}: {recognised.title} ({recognised.kind}, --format {recognised.format})")
+    _section("Columns", [f"{name}: {use}" for name, use in recognised.columns.items()])
+    if recognised.unused:
+        _section("Not used", [", ".join(recognised.unused)])
+    if found.comparisons is not None:
+        _section("Read", _counts(found))
+    _section("Supports", found.can)
+    _section("Does not support", found.cannot)
+    _section("Would help", found.helps)
+    return found.comparisons is not None
+
+
+def _counts(found: Examination) -> list[str]:
+    comparisons = found.comparisons
+    assert comparisons is not None
+    lines = [
+        f"answers: {len(comparisons):,}; annotators: {comparisons.n_annotators:,}; items: {comparisons.n_items:,}; "
+        f"coins: {_COINS[comparisons.coin_source]}"
+    ]
+    return lines + [f"left out: {count:,} {reason}" for reason, count in comparisons.excluded.items() if count]
+
+
+def _section(title: str, lines: list[str] | tuple[str, ...]) -> None:
+    if lines:
+        click.echo(f"{title}:")
+        for line in lines:
+            click.echo(f"  {printable(line)}")

@@ -1,0 +1,100 @@
+"""`evenhand export-preferences`: clean preference pairs for training, and the pairs to label again."""
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fdr_core import detect
+from fdr_core.commands._files import load_comparisons
+from fdr_core.commands._formats import format_options
+from fdr_core.commands._options import detection_options
+from fdr_core.judges.preference_texts import Texts, find_texts
+from fdr_core.judges.preferences import preferences
+from fdr_core.report.words import plural
+from fdr_core.terminal import exits_2_on_bad_input
+
+
+@click.command("export-preferences")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="JSON lines to write [NAME.preferences.jsonl beside FILE].",
+)
+@click.option(
+    "--again",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="CSV of the pairs to label again [NAME.again.csv beside FILE].",
+)
+@click.option(
+    "--texts", type=click.Path(path_type=Path), help="Table with item and text (and prompt) where FILE has only names."
+)
+@click.option("--prompt", help="Field that holds the prompt [prompt, instruction, question or input].")
+@click.option(
+    "--min-probability",
+    type=click.FloatRange(0.5, 1),
+    default=0.75,
+    show_default=True,
+    help="Pairs less certain than this are to be labelled again.",
+)
+@detection_options("q", "seed", "sides", "min_bias")
+@format_options
+@exits_2_on_bad_input
+def export_preferences(
+    file: Path,
+    out: Path | None,
+    again: Path | None,
+    texts: Path | None,
+    prompt: str | None,
+    min_probability: float,
+    detection: dict[str, Any],
+    reading: dict[str, Any],
+) -> None:
+    """
+    Write FILE's comparisons as preference pairs with the leans taken out.
+
+    Each line has prompt, chosen, rejected and margin, as TRL's trainers take them, and the probability that the order
+    is right. Pairs that are less certain than --min-probability go to a list to label again instead.
+    """
+    comparisons = load_comparisons(file, reading=reading)
+    wording = find_texts(file, texts=texts, prompt=prompt, limits=reading["limits"])
+    found = detect(comparisons, **detection)
+    settled = preferences(comparisons, found, min_probability=min_probability)
+    out = out or file.with_name(f"{file.name.partition('.')[0]}.preferences.jsonl")
+    again = again or file.with_name(f"{file.name.partition('.')[0]}.again.csv")
+    _write_pairs(out, settled.table.to_dict("records"), wording)
+    _write_again(again, settled.again.to_dict("records"), wording)
+    turned = int(settled.table["turned"].sum())
+    click.echo(f"{plural(len(settled.table), 'pair')} in {out}, {turned:,} of them against the plain majority")
+    flagged = plural(len(found.flagged), "annotator")
+    click.echo(f"{plural(len(settled.again), 'pair')} to label again in {again}; {flagged} flagged")
+
+
+def _write_pairs(path: Path, rows: list[dict[Any, Any]], wording: Texts) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            line = {
+                "prompt": wording.prompt_of(row["chosen"], row["rejected"]),
+                "chosen": wording.of(row["chosen"]),
+                "rejected": wording.of(row["rejected"]),
+                "margin": round(float(row["margin"]), 6),
+                "probability": round(float(row["probability"]), 4),
+                "answers": int(row["answers"]),
+            }
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _write_again(path: Path, rows: list[dict[Any, Any]], wording: Texts) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("item_1", "item_2", "prompt", "probability", "answers", "reason"))
+        table.writerows(_again_row(row, wording) for row in rows)
+
+
+def _again_row(row: Mapping[Any, Any], wording: Texts) -> tuple[Any, ...]:
+    one, two = sorted((str(row["chosen"]), str(row["rejected"])))  # not in the order of the present guess
+    return one, two, wording.prompt_of(one, two), f"{row['probability']:.3f}", int(row["answers"]), row["reason"]

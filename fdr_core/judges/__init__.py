@@ -1,0 +1,1 @@
+"""Judges that are programs: their logs, the order effect, the gate of a build, clean preference pairs."""

@@ -1,0 +1,57 @@
+"""Reports: one document per analysis, written as JSON, HTML and CSV, the same bytes wherever they are asked for."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fdr_core.report.document import pseudonymised, report_of_data
+from fdr_core.report.tables import annotators_csv, ranking_csv, report_json
+
+__all__ = [
+    "FILES",
+    "MEDIA_TYPES",
+    "pseudonymised",
+    "render",
+    "report_of_data",
+    "write_report",
+]
+
+Report = Mapping[str, Any]
+
+
+def _html(report: Report) -> bytes:
+    """The page; its template engine is loaded only when a page is asked for."""
+    from fdr_core.report.page import report_html
+
+    return report_html(report)
+
+
+_WRITERS: Mapping[str, Callable[[Report], bytes]] = {
+    "report.html": _html,
+    "report.json": report_json,
+    "annotators.csv": annotators_csv,
+    "ranking.csv": ranking_csv,
+}
+FILES: tuple[str, ...] = tuple(_WRITERS)
+MEDIA_TYPES: Mapping[str, str] = {
+    "report.html": "text/html; charset=utf-8",
+    "report.json": "application/json",
+    "annotators.csv": "text/csv; charset=utf-8",
+    "ranking.csv": "text/csv; charset=utf-8",
+}
+
+
+def render(report: Report, name: str) -> bytes:
+    """One of the FILES as bytes."""
+    return _WRITERS[name](report)
+
+
+def write_report(report: Report, folder: Path) -> list[Path]:
+    """Write all files into a folder, made if need be, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name in FILES:
+        path = folder / name
+        path.write_bytes(render(report, name))
+        written.append(path)
+    return written

@@ -1,0 +1,165 @@
+"""What a report says, as plain values: of an analysis, or of a run that somebody stored."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fdr_core._version import versions
+from fdr_core.report.heaviest import HEAVY_KEYS, heaviest_of_sums
+from fdr_core.report.values import plain
+from fdr_core.report.words import with_aliases
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fdr_core import Comparisons, Detection, SufficientStatistics
+
+SCHEMA_VERSION = 2
+ANNOTATOR_KEYS = (
+    "annotator", "name", "comparisons", "left", "right", "ties", "bias", "bias_low", "bias_high", "entry",
+    "draw_share", "p_value", "match_ratio", "verdict", "flagged", "more_needed", "first_seen", "last_seen",
+    "median_lead_time", "longest_run", "persistent", "warned", "sup_e", "finding", "q_value", "exact_list",
+    "lbi_share", "lbi_list", "difference",
+)  # fmt: skip
+METHOD_KEYS = (
+    "decided_by", "exact_list", "lbi_list", "draws_done", "draws_asked", "differences", "converged",
+)  # fmt: skip
+ITEM_KEYS = (
+    "item", "label", "score", "se", "rank", "rank_low", "rank_high", "raw_score", "raw_rank", "component",
+)  # fmt: skip
+CHANGE_KEYS = ("above", "below", "raw_difference", "difference", "probability")
+DATA_KEYS = (
+    "source", "run", "finished_at", "sha256", "answers", "annotators", "items", "ties", "coins", "coin_source",
+    "excluded", "first_answer", "last_answer",
+)  # fmt: skip
+# What could tell who an annotator is, besides the id.
+TELLING_KEYS = frozenset({"name", "first_seen", "last_seen"})
+PLAIN = frozenset({type(None), bool, int, str})
+
+
+def report_of_data(
+    detection: "Detection",
+    data: Mapping[str, Any],
+    statistics: "SufficientStatistics | None" = None,
+    *,
+    title: str | None = None,
+    made_at: float | None = None,
+) -> dict[str, Any]:
+    """The report of an analysis, with what is to be said of its data; with its sums also the heaviest answers."""
+    return document(
+        title=title,
+        made_at=made_at,
+        heaviest_answers=heaviest_of_sums(detection, statistics) if statistics is not None else [],
+        data=dict(data),
+        parameters=plain(detection.parameters),
+        audit=plain(detection.audit.as_dict()),
+        guarantee={
+            "kind": detection.guarantee.kind,
+            "sentence": detection.guarantee.sentence,
+            "smallest_list": int(detection.smallest_list),
+        },
+        method=only(detection.method, METHOD_KEYS),
+        annotators=_rows(detection.annotators),
+        ranking=_rows(detection.ranking),
+        order_changes=_rows(detection.order_changes),
+        versions=versions(),
+    )
+
+
+def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Number the annotators in the order of the table, and leave out what could tell who or what they are.
+
+    Names, the times at which each was seen, and the name of the source go; a copy is returned.
+    """
+    annotators = [
+        {**row, **dict.fromkeys(TELLING_KEYS & row.keys()), "annotator": f"annotator {number}"}
+        for number, row in enumerate(report["annotators"], start=1)
+    ]
+    numbers = {
+        row["annotator"]: hidden["annotator"] for row, hidden in zip(report["annotators"], annotators, strict=True)
+    }
+    heaviest = [{**row, "annotator": numbers[row["annotator"]], "task": None} for row in report["heaviest_answers"]]
+    data = {**report["data"], "source": None}
+    return {**report, "annotators": annotators, "heaviest_answers": heaviest, "data": data}
+
+
+def document(
+    *,
+    annotators: Iterable[Mapping[str, Any]],
+    ranking: Iterable[Mapping[str, Any]],
+    order_changes: Iterable[Mapping[str, Any]],
+    heaviest_answers: Iterable[Mapping[str, Any]],
+    **parts: Any,
+) -> dict[str, Any]:
+    """Put the parts together in their fixed order, every row with every key."""
+    rows = {
+        "annotators": [only(with_aliases(row), ANNOTATOR_KEYS) for row in annotators],
+        "ranking": [only(row, ITEM_KEYS) for row in ranking],
+        "order_changes": [only(row, CHANGE_KEYS) for row in order_changes],
+        "heaviest_answers": [only(row, HEAVY_KEYS) for row in heaviest_answers],
+    }
+    order = (
+        "data", "parameters", "audit", "method", "guarantee", "annotators", "ranking", "order_changes", "versions",
+        "title", "made_at", "heaviest_answers",
+    )  # fmt: skip
+    return {"schema_version": SCHEMA_VERSION, **{name: {**parts, **rows}[name] for name in order}}
+
+
+def only(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """A row's values under these keys, None where it has none; most are plain already."""
+    values = ((key, row.get(key)) for key in keys)
+    return {key: value if type(value) in PLAIN else plain(value) for key, value in values}
+
+
+def _rows(table: "pd.DataFrame") -> list[dict[str, Any]]:
+    """A table as one mapping per row."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def file_data(comparisons: "Comparisons", source: Path) -> dict[str, Any]:
+    """Describe the answers, and name the file by its content."""
+    known = [moment for moment in plain(comparisons.time) or () if moment is not None]
+    facts = {
+        "source": source.name,
+        "sha256": _sha256(source) if source.is_file() else None,
+        "answers": len(comparisons),
+        "annotators": comparisons.n_annotators,
+        "items": comparisons.n_items,
+        "ties": int((comparisons.outcome == 0).sum()),
+        "coins": int(comparisons.coin.max()) + 1,
+        "coin_source": comparisons.coin_source,
+        "excluded": comparisons.excluded,
+        "first_answer": min(known, default=None),
+        "last_answer": max(known, default=None),
+    }
+    return only(facts, DATA_KEYS)
+
+
+def sums_data(statistics: "SufficientStatistics", *, source: str, files: Sequence[Path]) -> dict[str, Any]:
+    """Describe answers of which only sums are known, and name their files by their content."""
+    answers = statistics.answers()
+    facts = {
+        "source": source,
+        "sha256": _sha256_of_all(files) if files else None,
+        "answers": len(statistics),
+        "annotators": len(statistics.annotators),
+        "items": len(statistics.items),
+        "ties": int(answers.weight[answers.outcome == 0].sum()),
+        "coins": len(set(answers.coin.tolist())),
+        "coin_source": statistics.coin_source,
+        "excluded": statistics.excluded,
+    }
+    return only(facts, DATA_KEYS)
+
+
+def _sha256_of_all(files: Sequence[Path]) -> str:
+    """Of one file its own hash; of several the hash of their hashes, in order of name."""
+    hashes = [_sha256(path) for path in files]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    """Hash a file in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,150 @@
+"""The report as one self-contained page: no script, no outside address, drawings as SVG, made to be printed."""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from fdr_core.findings import TOO_FEW
+from fdr_core.report import opinions
+from fdr_core.report.heaviest import beyond_noise
+from fdr_core.report.words import FILTERS, count, plural
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+MOST_PEOPLE = 100
+MOST_ANNOTATORS = 500
+MOST_ITEMS = 200
+MOST_DRAWN = 25
+MOST_CHANGES = 50
+# The drawing of the ranking, in its own units.
+LEFT, WIDTH, ROW = 190, 700, 20
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """The template engine; everything is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters.update({**FILTERS, **opinions.FILTERS})
+    return environment
+
+
+@lru_cache(maxsize=1)
+def style_sheet() -> str:
+    """The page's only style sheet."""
+    return (TEMPLATES / "report.css").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def content_security_policy() -> str:
+    """A policy under which the page shows itself and nothing else: its style sheet is named by its hash."""
+    digest = base64.b64encode(hashlib.sha256(style_sheet().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def report_html(report: Mapping[str, Any]) -> bytes:
+    """The page of a report."""
+    annotators = report["annotators"]
+    flagged = [row for row in annotators if row["flagged"]]
+    labels = {row["item"]: row["label"] or row["item"] for row in report["ranking"]}
+    clear = [row for row in report["order_changes"] if beyond_noise(row)]
+    text = (
+        _environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            style=style_sheet(),
+            policy=content_security_policy(),
+            headline=headline(report),
+            lists=opinions.lists_words(report["method"], report["audit"]),
+            made=opinions.made_words(report),
+            flagged=flagged,
+            people=[(row, _heaviest(report, row)) for row in flagged[:MOST_PEOPLE]],
+            todo=things_to_do(report),
+            shown=annotators[:MOST_ANNOTATORS],
+            items=report["ranking"][:MOST_ITEMS],
+            changes=clear[:MOST_CHANGES],
+            n_changes=len(clear),
+            n_within_noise=len(report["order_changes"]) - len(clear),
+            labels=labels,
+            drawing=ranking_drawing(report["ranking"][:MOST_DRAWN]),
+        )
+    )
+    return text.encode("utf-8", "replace")
+
+
+def headline(report: Mapping[str, Any]) -> str:
+    """What a lead must know, in one sentence."""
+    annotators, q = report["annotators"], report["parameters"].get("q")
+    n_flagged = sum(bool(row["flagged"]) for row in annotators)
+    waiting = sum(not row["flagged"] and (row["finding"] == TOO_FEW or bool(row["more_needed"])) for row in annotators)
+    if report["audit"]["construction"] == "none":
+        return f"Nobody could be judged: {(report['audit']['reasons'] or ['the audit says why.'])[-1]}"
+    verb = "leans" if n_flagged == 1 else "lean"
+    told = [f"{count(n_flagged)} of {plural(len(annotators), 'annotator')} {verb} to one side"]
+    if n_flagged and q is not None and "nothing" not in report["guarantee"]["kind"]:
+        told.append(f"expect {_wrong(n_flagged * q)} of these to be wrong")
+    if waiting:
+        told.append(f"{count(waiting)} {'has' if waiting == 1 else 'have'} too few answers")
+    return "; ".join(told) + "."
+
+
+def _wrong(expected: float) -> str:
+    """How many entries of a list are wrong, as people say it."""
+    return f"about {count(expected)}" if expected >= 1.5 else "none or one" if expected < 1 else "about one"
+
+
+def things_to_do(report: Mapping[str, Any]) -> list[str]:
+    """What a lead can do next, the most useful first."""
+    flagged = [row for row in report["annotators"] if row["flagged"]]
+    strong = sum(opinions.strength(row, report["method"]["decided_by"]) == "strong" for row in flagged)
+    told = list(report["audit"]["remedies"])
+    if flagged:
+        begin = (
+            f"begin with the {count(strong)} where the evidence is strong"
+            if strong
+            else "none of the evidence is strong"
+        )
+        told.append(
+            f"Look at the answers listed under each name before anything else; {begin}. "
+            "Screens, shortcuts and instructions can cause a lean too."
+        )
+        told.append("Use the corrected ranking below; the answers need not be thrown away.")
+    return told
+
+
+def _heaviest(report: Mapping[str, Any], row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [answer for answer in report["heaviest_answers"] if answer["annotator"] == row["annotator"]]
+
+
+def ranking_drawing(items: list[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Points and intervals of the ranking before and after correction, in the drawing's units."""
+    known = [row for row in items if row["score"] is not None and row["raw_score"] is not None]
+    if not known:
+        return None
+    reach = [(row["score"], 1.96 * (row["se"] or 0.0), row["raw_score"]) for row in known]
+    low = min(min(score - half, raw) for score, half, raw in reach)
+    high = max(max(score + half, raw) for score, half, raw in reach)
+    scale = (WIDTH - LEFT - 20) / ((high - low) or 1.0)
+
+    def x(value: float) -> float:
+        return float(round(LEFT + 10 + (value - low) * scale, 1))
+
+    rows = [
+        {
+            "y": 14 + ROW * place,
+            "label": row["label"] or row["item"],
+            "low": x(score - half),
+            "high": x(score + half),
+            "score": x(score),
+            "raw": x(raw),
+        }
+        for place, (row, (score, half, raw)) in enumerate(zip(known, reach, strict=True))
+    ]
+    zero = x(0.0) if low <= 0 <= high else None
+    return {"rows": rows, "width": WIDTH, "height": 14 + ROW * len(rows), "left": LEFT, "zero": zero}
