@@ -76,7 +76,7 @@ class Tried:
 
 def sources(subject: str) -> list[Path]:
     """The files of a module or package, relative to the project."""
-    base = Path(*subject.split("."))
+    base = Path(*(["backend"] if subject.startswith("evenhand") else []), *subject.split("."))
     return [base.with_suffix(".py")] if (ROOT / base).with_suffix(".py").is_file() else _modules(base)
 
 
