@@ -217,7 +217,7 @@ def databases(kind: str, folder: Path) -> Iterator[Callable[[], str]]:
     programs = components.postgres()
     if programs is None:
         raise SystemExit("PostgreSQL's programs were not found; install postgresql, or use --databases sqlite")
-    with running_postgres(programs) as server:
+    with running_postgres(programs, hurried=False) as server:
         yield server.new_database
 
 

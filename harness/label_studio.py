@@ -30,7 +30,7 @@ ADMIN_EMAIL = "admin@example.com"
 ADMIN_PASSWORD = "Adm1n-pass!"
 ADMIN_TOKEN = "0123456789abcdef0123456789abcdef01234567"
 FIRST_START_SECONDS = 600.0
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 SUBMIT_TRIES = 4
 IMPORT_ATTEMPTS = 5
 
@@ -279,6 +279,8 @@ def _launch(
         "SSRF_PROTECTION_ENABLED": "false",
         "COLLECT_ANALYTICS": "false",
         "LATEST_VERSION_CHECK": "false",
+        # It waits one second for whom it calls, and forgets an event that took longer: on a busy machine they would.
+        **dict.fromkeys(("WEBHOOK_TIMEOUT", "ML_CONNECTION_TIMEOUT", "ML_TIMEOUT_HEALTH", "ML_TIMEOUT_SETUP"), "60"),
         **settings,
     }
     # Any other sub-command, even --help, may create data in the home directory or start a server of its own.

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from harness import components
+from harness.block_list import blocking_settings
+from harness.label_studio import LabelStudioServer
 from harness.postgres import PostgresServer, running_postgres
 
 # BLAS reads these once, when numpy is loaded: no import above may load it.
@@ -79,6 +81,12 @@ def postgres_url(postgres_server: PostgresServer) -> str:
     return postgres_server.new_database()
 
 
+@pytest.fixture
+def migrated_postgres_url(postgres_server: PostgresServer) -> str:
+    """Return the address of a fresh database at the newest schema."""
+    return postgres_server.migrated_database()
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Path:
     """Return the browser's program; mark the test `browser`."""
@@ -93,3 +101,10 @@ def label_studio_program() -> Path:
     program = components.label_studio()
     assert program is not None, "mark tests that use Label Studio with pytest.mark.labelstudio"
     return program
+
+
+@pytest.fixture(scope="session")
+def label_studio(label_studio_program: Path) -> Iterator[LabelStudioServer]:
+    """The one Label Studio of a run; of this machine's addresses it reaches the usual one."""
+    with LabelStudioServer(settings=blocking_settings()) as server:
+        yield server

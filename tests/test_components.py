@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,9 +26,11 @@ def test_postgres_server_after_use_is_stopped() -> None:
     programs = components.postgres()
     assert programs is not None
     with running_postgres(programs) as server:
-        port = server.port
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0
+        address = server.url().replace("+psycopg", "")
+        psycopg.connect(address).close()
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(address)
+    assert not server.folder.exists()
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("1", True), ("", False), ("false", False)])

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_port
 from harness.serving import serving
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -137,10 +136,9 @@ def test_wheel_installed_elsewhere_serves_the_dashboard_with_its_assets(elsewher
 @contextmanager
 def installed_service(programs: Path, folder: Path) -> Iterator[str]:
     """Run `evenhand serve` in an empty folder until the block ends."""
-    address = f"http://127.0.0.1:{(port := free_port())}"
-    environment = clean_environment(PORT=str(port), MODEL_DIR=str(folder / "data"))
+    environment = clean_environment(MODEL_DIR=str(folder / "data"))
     command = [str(programs / "evenhand"), "serve"]
-    with serving(command, address, folder=folder, environment=environment, log=folder / "log"):
+    with serving(command, folder=folder, environment=environment, log=folder / "log") as (_, address):
         yield address
 
 

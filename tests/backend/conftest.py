@@ -13,7 +13,7 @@ from evenhand.app import create_app
 from evenhand.domain import Project, ProjectRef
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
-from evenhand.store.engine import migrate, open_engine
+from evenhand.store.engine import open_engine
 from evenhand.web import passwords
 from flask import Flask
 from flask.testing import FlaskClient
@@ -25,6 +25,7 @@ from tests.backend.closed_service import CLOSED
 from tests.backend.compiled_once import keep_what_is_compiled
 
 SLOW, QUICK = "scrypt:32768:8:1", "scrypt:1024:8:1"
+ON_BOTH = ("sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
 PAYLOADS = Path(__file__).resolve().parent.parent / "data" / "payloads"
 
 
@@ -60,12 +61,21 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=ON_BOTH)
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    url: str = request.getfixturevalue("postgres_url") if request.param == "postgres" else sqlite_url(tmp_path)
+    return url
+
+
+@pytest.fixture(params=ON_BOTH)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        url: str = request.getfixturevalue("postgres_url")
-        return url
-    return f"sqlite:///{tmp_path / 'evenhand.db'}"
+    """The address of the database behind `store`."""
+    url: str = request.getfixturevalue("migrated_postgres_url") if request.param == "postgres" else sqlite_url(tmp_path)
+    return url
+
+
+def sqlite_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'evenhand.db'}"
 
 
 @pytest.fixture
@@ -73,9 +83,7 @@ def store(database_url: str, clock: FakeClock) -> Iterator[Store]:
     if database_url.startswith("sqlite:///"):
         opened = new_store(Path(database_url.removeprefix("sqlite:///")), clock)
     else:
-        engine = open_engine(database_url)
-        migrate(engine)
-        opened = Store(engine, clock)
+        opened = Store(open_engine(database_url), clock)
     yield opened
     opened.close()
 

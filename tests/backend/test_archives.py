@@ -16,6 +16,7 @@ from evenhand.projects.reading import change_config
 from evenhand.runs.run import note_left_out
 from evenhand.runs.stored_sums import sum_stored
 from evenhand.store import Store
+from evenhand.store.engine import open_engine
 
 from fdr_core import Comparisons, detect
 from fdr_core.commands._archives import LARGE_BYTES, choose
@@ -127,12 +128,8 @@ def fill(store: Store, project: Project) -> None:
 
 
 @pytest.mark.postgres
-def test_postgres_sums_equal_what_a_run_reads_under_every_policy(postgres_url: str) -> None:
-    from evenhand.store.engine import migrate, open_engine
-
-    engine = open_engine(postgres_url)
-    migrate(engine)
-    store = Store(engine)
+def test_postgres_sums_equal_what_a_run_reads_under_every_policy(migrated_postgres_url: str) -> None:
+    store = Store(open_engine(migrated_postgres_url))
     project = store.projects.register("", ProjectRef(1, 1), title="pw", label_config=PAIRWISE)
     fill(store, project)
     other = store.projects.register("", ProjectRef(2, 2), title="other", label_config=PAIRWISE)
@@ -143,7 +140,7 @@ def test_postgres_sums_equal_what_a_run_reads_under_every_policy(postgres_url: s
         answers = judged_answers(store, project.id)
         columns = (answers.annotator, answers.left, answers.right, answers.outcome)
         expected = sum_comparisons(Comparisons.from_arrays(*columns, task=answers.coin))
-        found = sum_stored(store, project, postgres_url)
+        found = sum_stored(store, project, migrated_postgres_url)
         assert_same(found, expected)
         seen.add(len(found))
         note_left_out(store, project, found)
@@ -156,12 +153,10 @@ def test_postgres_sums_equal_what_a_run_reads_under_every_policy(postgres_url: s
 
 
 @pytest.mark.postgres
-def test_analyze_postgres_reports_the_project_in_place_as_its_export(postgres_url: str, tmp_path: Path) -> None:
-    from evenhand.store.engine import migrate, open_engine
-
-    engine = open_engine(postgres_url)
-    migrate(engine)
-    store = Store(engine)
+def test_analyze_postgres_reports_the_project_in_place_as_its_export(
+    migrated_postgres_url: str, tmp_path: Path
+) -> None:
+    store = Store(open_engine(migrated_postgres_url))
     project = store.projects.register("", ProjectRef(1, 1), title="Tom's pairs", label_config=PAIRWISE)
     fill(store, project)
     answers = judged_answers(store, project.id)
@@ -169,7 +164,7 @@ def test_analyze_postgres_reports_the_project_in_place_as_its_export(postgres_ur
     export = pd.DataFrame({**columns, "outcome": answers.outcome, "task": answers.coin})
     export.to_parquet(tmp_path / "export.parquet", index=False)
     store.close()
-    address = postgres_url.replace("+psycopg", "")
+    address = migrated_postgres_url.replace("+psycopg", "")
     found = report_of("--engine", "postgres", "--project", project.id, DATABASE_URL=address)
     expected = report_of(tmp_path / "export.parquet", "--engine", "duckdb")
     assert found["annotators"] == expected["annotators"]

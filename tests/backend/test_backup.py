@@ -73,7 +73,7 @@ def test_backup_restored_elsewhere_holds_the_same_rows(store: Store, tmp_path: P
 def test_backup_restored_into_postgres_holds_the_same_rows_and_goes_on_numbering(
     source: str, tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    here = new_store(tmp_path / "here.db") if source == "sqlite" else reopened(postgres_server.new_database())
+    here = new_store(tmp_path / "here.db") if source == "sqlite" else reopened(postgres_server.migrated_database())
     project = fill(here)
     back_up(here, tmp_path / "b.zip")
     url = postgres_server.new_database()

@@ -19,11 +19,12 @@ from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.engine import WRITE, migrate, open_engine
 from evenhand.store.projects import MAX_FIELDS
+from evenhand.web.context import KEY
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
 from harness.label_configs import PAIRWISE
-from tests.backend.conftest import PAYLOADS
+from tests.backend.conftest import PAYLOADS, FakeClock
 from tests.backend.test_store_runs import finish
 
 EPOCH = 1_794_803_224
@@ -347,20 +348,24 @@ def test_metrics_are_prometheus_text(client: FlaskClient, store: Store, payload:
     assert 'evenhand_request_seconds_count{endpoint="ml_api.webhook"' in text_
 
 
-@pytest.mark.slow
 def test_database_locked_is_503_with_retry_after(tmp_path: Path, payload: Callable[[str], Any]) -> None:
     url = f"sqlite:///{tmp_path / 'x.db'}"
     engine = open_engine(f"{url}?timeout=0.1")
     migrate(engine)
     store = Store(engine)
-    client = create_app(Settings(), store).test_client()
+    app = create_app(Settings(), store)
+    clock = FakeClock()
+    app.extensions[KEY].events._clock = clock
+    client = app.test_client()
     other = open_engine(url)
     with other.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
         answer = client.post("/webhook", json=payload("req_webhook_ANNOTATION_CREATED"))
     assert answer.status_code == 503
     assert int(answer.headers["Retry-After"]) >= 1
     assert answer.get_json()["error"]["code"] == "store_busy"
-    time.sleep(1.5)  # for a second the service does not ask a locked database again
+    # For a second the service does not ask a locked database again.
+    assert client.post("/webhook", json=payload("req_webhook_ANNOTATION_CREATED")).status_code == 503
+    clock.now += 1.0
     assert client.post("/webhook", json=payload("req_webhook_ANNOTATION_CREATED")).status_code == 200
     store.close()
     other.dispose()

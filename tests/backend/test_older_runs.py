@@ -36,9 +36,9 @@ FLAG = """INSERT INTO flags (project_id, annotator_id, run_id, since, verdict, e
 
 
 @pytest.fixture
-def older(database_url: str) -> Iterator[Store]:
+def older(empty_database_url: str) -> Iterator[Store]:
     """A database of the version before, with one run, brought up to date."""
-    engine = open_engine(database_url)
+    engine = open_engine(empty_database_url)
     with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
         upgrade(connection, "0002")
         connection.execute(text(PROJECT), {"no": False})

@@ -28,13 +28,13 @@ from sqlalchemy import select
 
 from fdr_core.simulate import shaped
 from harness.label_configs import PAIRWISE
-from harness.ports import free_port
+from harness.serving import start
 
 CREATED, EPOCH = "2023-11-14T22:13:20.000000Z", 1_700_000_000
 PROJECTS = (1, 2)
-START_SECONDS = 60.0  # others may be working beside us
-#: A lease runs out, the next look of a worker finds it, and the machine may be busy.
-TAKEOVER_SECONDS = LEASE_SECONDS + 10.0
+PROGRAM = (sys.executable, "-m", "evenhand.cli")
+#: Far longer than anything takes: others may be working beside us.
+PATIENCE_SECONDS = 240.0
 
 
 class Replicas:
@@ -43,17 +43,19 @@ class Replicas:
     def __init__(self, folder: Path, database_url: str) -> None:
         known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
         self._environment = {**known, "MODEL_DIR": str(folder), "DATABASE_URL": database_url, "OMP_NUM_THREADS": "1"}
-        self._log = (folder / "log").open("wb")
+        self._folder, self._log = folder, (folder / "log").open("ab")
         self.store: Store = open_store(Settings.from_env(self._environment))
         self.webs: dict[str, subprocess.Popen[bytes]] = {}
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def start_web(self) -> None:
-        port = str(free_port())
-        self.webs[f"http://127.0.0.1:{port}"] = self._start("serve", "--no-worker", PORT=port)
+        command = [*PROGRAM, "serve", "--no-worker"]
+        process, address = start(command, folder=self._folder, environment=self._environment, log=self._folder / "log")
+        self.webs[address] = process
 
     def start_worker(self) -> None:
-        self.workers.append(self._start("worker"))
+        command = [*PROGRAM, "worker"]
+        self.workers.append(subprocess.Popen(command, env=self._environment, stdout=self._log, stderr=self._log))
 
     def worker_of(self, project_id: int) -> subprocess.Popen[bytes] | None:
         """Who holds the lease of a project's run; its owner names the process."""
@@ -82,11 +84,6 @@ class Replicas:
         self.store.close()
         self._log.close()
 
-    def _start(self, *command: str, **variables: str) -> subprocess.Popen[bytes]:
-        environment = {**self._environment, **variables}
-        program = [sys.executable, "-m", "evenhand.cli", *command]
-        return subprocess.Popen(program, env=environment, stdout=self._log, stderr=self._log)
-
 
 @contextmanager
 def running_replicas(folder: Path, database_url: str) -> Iterator[Replicas]:
@@ -95,7 +92,7 @@ def running_replicas(folder: Path, database_url: str) -> Iterator[Replicas]:
         for start in (replicas.start_web, replicas.start_web, replicas.start_worker, replicas.start_worker):
             start()
         for web in replicas.webs:
-            wait_until(lambda web=web: call(f"{web}/health")[0] == 200, START_SECONDS)
+            wait_until(lambda web=web: call(f"{web}/health")[0] == 200, PATIENCE_SECONDS)
         yield replicas
     finally:
         replicas.stop()
@@ -226,19 +223,19 @@ def test_replicas_worker_killed_in_mid_run_the_other_takes_over_and_nothing_is_l
         ends.callback(watcher.stop)
         asked = [call(f"{web}/api/v1/projects/{project_id}/runs", {}) for project_id in ids for web in replicas.webs]
         assert {status for status, _ in asked} <= {200, 201, 202}
-        wait_until(lambda: replicas.worker_of(ids[0]) is not None, START_SECONDS)
+        wait_until(lambda: replicas.worker_of(ids[0]) is not None, PATIENCE_SECONDS)
         victim = replicas.worker_of(ids[0])
         assert victim is not None
         cut_off = next(run for run in replicas.runs(ids[0]) if run.status == "running")
         victim.kill()
         victim.wait(10)
         survivor = next(worker for worker in replicas.workers if worker is not victim)
-        taken = wait_until(lambda: replicas.attempts(cut_off.id) == 2, TAKEOVER_SECONDS)
+        taken = wait_until(lambda: replicas.attempts(cut_off.id) == 2, PATIENCE_SECONDS)
         assert replicas.worker_of(ids[0]) in (survivor, None)
         for sender in senders:
             sender.join(60)
         wait_until(
-            lambda: all(run.status in ("done", "failed") for key in ids for run in replicas.runs(key)), START_SECONDS
+            lambda: all(run.status in ("done", "failed") for key in ids for run in replicas.runs(key)), PATIENCE_SECONDS
         )
         watcher.stop()
         found = {project_id: replicas.runs(project_id) for project_id in ids}

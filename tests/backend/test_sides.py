@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from evenhand.projects.reading import change_config
 from evenhand.projects.sides import state_sides
 from evenhand.publish.follow_up import SOURCE, SWAPPED, undo_follow_up
 from evenhand.settings import Settings
+from evenhand.store import leases
 from evenhand.store.leases import chore_lease
 from flask.testing import FlaskClient
 
@@ -116,25 +116,30 @@ def test_disconnect_removes_what_is_ours_and_keeps_or_erases_the_rest(world: Wor
     assert world.store.people.projects(world.project.ls_url) == []
 
 
-def test_disconnect_waits_for_a_worker_that_publishes_and_nothing_comes_back(world: World) -> None:
+def while_waiting(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> None:
+    """Let somebody else do this as soon as a lease has to be waited for."""
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: work()))
+
+
+def test_disconnect_waits_for_a_worker_that_publishes_and_nothing_comes_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.run(SCORES, {"2": 0.5})
     lease = world.store.leases.acquire(chore_lease("publish", world.project.id), "worker", 30)
     assert lease is not None
 
     def publish() -> None:
-        time.sleep(0.3)
         world.publish()
         world.store.leases.release(lease)
 
-    with ThreadPoolExecutor(1) as worker:
-        worker.submit(publish)
-        done = disconnect_project(world.store, world.client, SETTINGS, world.project, with_alerts=True, erase=False)
+    while_waiting(monkeypatch, publish)
+    done = disconnect_project(world.store, world.client, SETTINGS, world.project, with_alerts=True, erase=False)
     assert (done.tabs, done.alerts_projects) == (1, 1)
     assert world.tabs() == []
     assert not world.store.projects.is_served(world.project.id)
 
 
-def test_disconnect_waits_for_a_worker_that_reads_the_cards(world: World) -> None:
+def test_disconnect_waits_for_a_worker_that_reads_the_cards(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run(SCORES, {"2": 0.5})
     world.publish()
     cards = world.alerts()
@@ -143,13 +148,11 @@ def test_disconnect_waits_for_a_worker_that_reads_the_cards(world: World) -> Non
     was_there: list[bool] = []
 
     def read() -> None:
-        time.sleep(0.3)
         was_there.append(cards.ls_project_id in world.server.projects)
         world.store.leases.release(lease)
 
-    with ThreadPoolExecutor(1) as worker:
-        worker.submit(read)
-        done = disconnect_project(world.store, world.client, SETTINGS, world.project, with_alerts=True, erase=True)
+    while_waiting(monkeypatch, read)
+    done = disconnect_project(world.store, world.client, SETTINGS, world.project, with_alerts=True, erase=True)
     assert was_there == [True]
     assert done.alerts_projects == 1
 

@@ -15,7 +15,7 @@ from evenhand.domain import Batch, Comparison, Project, ProjectRef, Task
 from evenhand.judged import Policy
 from evenhand.projects.config import ProjectConfig
 from evenhand.store import Store
-from evenhand.store.engine import migrate, open_engine, to_json
+from evenhand.store.engine import open_engine, to_json
 from evenhand.store.merge import Merge
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -350,16 +350,15 @@ def test_merge_seq_of_a_row_is_that_of_its_last_change() -> None:
 
 
 @pytest.mark.postgres
-def test_reading_many_rows_slowly_outlives_the_server_s_idle_limit(postgres_url: str) -> None:
+def test_reading_many_rows_slowly_outlives_the_server_s_idle_limit(migrated_postgres_url: str) -> None:
     """On a busy machine a part of a large project takes longer than PostgreSQL lets a transaction stand idle."""
-    engine = open_engine(postgres_url)
-    migrate(engine)
+    engine = open_engine(migrated_postgres_url)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         limit = "SET idle_in_transaction_session_timeout = '200ms'"
         connection.execute(text(f'ALTER DATABASE "{engine.url.database}" {limit}'))
     engine.dispose()
     # The limit that the service itself asks for, a minute, would take its place.
-    store = Store(create_engine(postgres_url, json_serializer=to_json))
+    store = Store(create_engine(migrated_postgres_url, json_serializer=to_json))
     project = store.projects.register("", ProjectRef(1, 1))
     store.comparisons.apply(project.id, Batch(comparisons=[replace(BASE, annotation_id=k) for k in range(1, 4)]))
     with store.comparisons.judged(project.id) as (_, parts):

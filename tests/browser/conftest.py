@@ -18,7 +18,6 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 from harness import serving as process
 from harness import world
 from harness.components import ROOT
-from harness.ports import free_port
 
 FLAGS = [
     "--no-sandbox",
@@ -46,19 +45,16 @@ class Service:
 
 @contextmanager
 def serving(folder: Path, **environment: str) -> Iterator[Service]:
-    """Run `evenhand serve` on a free port until the block ends."""
-    port = free_port()
-    service = Service(f"http://127.0.0.1:{port}", folder)
+    """Run `evenhand serve` on a port of its own until the block ends."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    settings = {"PORT": str(port), "MODEL_DIR": str(folder), "LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
+    settings = {"MODEL_DIR": str(folder), "LOG_LEVEL": "WARNING", "OMP_NUM_THREADS": "1"}
     with process.serving(
         [sys.executable, "-m", "evenhand.cli", "serve"],
-        service.url,
         folder=ROOT,
         environment={**kept, **settings, **environment},
         log=folder / "service.log",
-    ):
-        yield service
+    ) as (_, url):
+        yield Service(url, folder)
 
 
 @pytest.fixture(scope="session")

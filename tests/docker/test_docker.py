@@ -18,13 +18,12 @@ import yaml
 from evenhand.settings import TABLE
 
 from harness import components
+from harness.block_list import DOCKER, EVENHAND_ADDRESS, env_file
 from harness.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SERVICE = ROOT / "backend" / "evenhand"
-DOCKER = ROOT / "docker"
 COMPOSE_FILES = ("compose.yaml", "compose.sqlite.yaml")
-EVENHAND_ADDRESS = "192.168.251.3"
 NOBODY = 65534
 
 
@@ -35,11 +34,6 @@ def tool(name: str) -> str:
 def compose(name: str) -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((DOCKER / name).read_text(encoding="utf-8"))
     return loaded
-
-
-def env_file(path: Path) -> dict[str, str]:
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def evenhand_services(name: str) -> dict[str, dict[str, Any]]:
@@ -206,12 +200,11 @@ def test_initdb_script_makes_two_roles_that_cannot_see_each_other(
     environment = {
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
-        "PGHOST": "127.0.0.1",
-        "PGPORT": str(postgres_server.port),
+        "PGHOST": str(postgres_server.folder),
         "POSTGRES_USER": "evenhand_admin",
         "SECRETS_DIR": str(tmp_path / "database"),
     }
-    with psycopg.connect(f"host=127.0.0.1 port={postgres_server.port} user=evenhand dbname=postgres") as connection:
+    with psycopg.connect(f"host={postgres_server.folder} user=evenhand dbname=postgres") as connection:
         connection.execute("CREATE ROLE evenhand_admin SUPERUSER LOGIN")
     # The test server's own superuser is called evenhand, so the script's role of that name gets another one here.
     script = (
@@ -221,7 +214,7 @@ def test_initdb_script_makes_two_roles_that_cannot_see_each_other(
         .replace("OWNER evenhand;", "OWNER evenhand_app;")
     )
     subprocess.run(["sh", "-c", script], check=True, env=environment, capture_output=True)
-    address = f"host=127.0.0.1 port={postgres_server.port}"
+    address = f"host={postgres_server.folder}"
     with psycopg.connect(f"{address} user=evenhand_app dbname=evenhand") as connection:
         connection.execute("CREATE TABLE own (n int)")
     with pytest.raises(psycopg.OperationalError, match="permission denied"):

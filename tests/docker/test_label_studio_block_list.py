@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import threading
 from collections.abc import Iterator
@@ -13,10 +12,8 @@ from typing import Any
 import pytest
 import requests
 
-from harness.label_studio import LabelStudioServer, running
-from tests.docker.test_docker import DOCKER, EVENHAND_ADDRESS, env_file
-
-OPEN, BLOCKED = "127.0.0.1", "127.0.0.2"
+from harness.block_list import BLOCKED, OPEN
+from harness.label_studio import LabelStudioServer
 
 
 class Backend(BaseHTTPRequestHandler):
@@ -56,28 +53,6 @@ def backend_at(address: str) -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def block_list_open_for(address: str) -> str:
-    """Return compose's block list with another address open instead of Evenhand's."""
-    banned: list[Any] = [
-        ipaddress.ip_network(subnet)
-        for subnet in env_file(DOCKER / "label-studio.env")["USER_ADDITIONAL_BANNED_SUBNETS"].split(",")
-    ]
-    wanted = ipaddress.ip_network(f"{address}/32")
-    closed = [ipaddress.ip_network(f"{EVENHAND_ADDRESS}/32")]
-    for subnet in banned:
-        inside = subnet.version == wanted.version and wanted.subnet_of(subnet)
-        closed += list(subnet.address_exclude(wanted)) if inside else [subnet]
-    return ",".join(map(str, closed))
-
-
-@pytest.fixture(scope="module")
-def label_studio() -> Iterator[LabelStudioServer]:
-    settings = {name: value for name, value in env_file(DOCKER / "label-studio.env").items() if "BANNED" in name}
-    settings["USER_ADDITIONAL_BANNED_SUBNETS"] = block_list_open_for(OPEN)
-    with running(settings={**settings, "ML_BLOCK_LOCAL_IP": "true", "SSRF_PROTECTION_ENABLED": "true"}) as server:
-        yield server
 
 
 def post(label_studio: LabelStudioServer, path: str, body: dict[str, Any]) -> int:

@@ -53,7 +53,7 @@ def built(setting: Setting, variables: Mapping[str, str] | None = None, **option
     finally:
         rig.close()
         if postgres is not None:
-            postgres.stop()
+            postgres.drop()
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.label_studio import LabelStudioServer, Person, pairwise_result
-from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.conftest import Evenhand, Processes
 from tests.label_studio.looking import FIELDS, answer, exported, pair, stored
 
 SIDES = ("left", "right")
@@ -165,7 +165,7 @@ def storm(
     weather = Storm(label_studio, evenhand, people, project, seed)
     weather.blow(operations)
     evenhand.command("sync", str(project), "--full")
-    wait_for("the last events", lambda: stored(evenhand, project) == exported(label_studio, project), 30)
+    evenhand.wait_for("the last events", lambda: stored(evenhand, project) == exported(label_studio, project))
     return weather
 
 
@@ -174,7 +174,7 @@ def main() -> None:
     operations, seed = (int(text) for text in (*sys.argv[1:], *("500", "1")[len(sys.argv) - 1 :])[:2])
     with LabelStudioServer() as label_studio, tempfile.TemporaryDirectory(prefix="evenhand-storm-") as folder:
         people = [label_studio.add_person(f"storm{number}@example.com") for number in range(5)]
-        evenhand = Evenhand(Path(folder), label_studio, label_studio.personal_access_token())
+        evenhand: Evenhand = Processes(Path(folder), label_studio, label_studio.personal_access_token())
         evenhand.start()
         try:
             weather = storm(label_studio, evenhand, people, operations=operations, seed=seed)

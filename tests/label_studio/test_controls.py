@@ -9,7 +9,7 @@ import pytest
 
 from harness.label_configs import TWO_QUESTIONS
 from harness.label_studio import LabelStudioServer, Person, pairwise_result
-from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.conftest import Evenhand
 from tests.label_studio.looking import Json, alert_cards, our_project
 
 pytestmark = [pytest.mark.labelstudio, pytest.mark.slow]
@@ -97,7 +97,7 @@ def test_two_controls_are_judged_together_and_apart(
     printed = evenhand.command("connect", str(project), "--controls", "helpful,harmless")
     assert "controls 'helpful' (pairwise) and 'harmless' (pairwise) together" in printed
     ours = our_project(evenhand, project)
-    table = wait_for("a run of both together", lambda: latest(evenhand, ours, None), 90)
+    table = evenhand.wait_for("a run of both together", lambda: latest(evenhand, ours, None))
     assert str(on_both.id) in flagged(table)
     assert flagged(table) <= {str(on_both.id), str(on_harmless.id)}
     assert {row["comparisons"] for row in table.values()} == {100}
@@ -114,15 +114,15 @@ def test_two_controls_are_judged_together_and_apart(
     expected = means(label_studio, project)
     assert (expected[first], expected[second], third in expected) == (0.0, -1.0, False)
     evenhand.command("sync", str(project))
-    wait_for("the same answers", lambda: stored(evenhand, ours) == expected, 30)
+    evenhand.wait_for("the same answers", lambda: stored(evenhand, ours) == expected)
 
     # Apart: one decides, and every run says what the other one says; the card does too.
     printed = evenhand.command("connect", str(project), "--control", "helpful", "--publish", "alerts", "--yes")
     assert "apart ('helpful' decides, every other one is tested beside it)" in printed
-    table = wait_for("a run of both apart", lambda: latest(evenhand, ours, "helpful"), 90)
+    table = evenhand.wait_for("a run of both apart", lambda: latest(evenhand, ours, "helpful"))
     assert flagged(table) == {str(on_both.id)}
     beside = {key: row["controls"]["harmless"] for key, row in table.items()}
     assert flagged(beside) == {str(on_both.id), str(on_harmless.id)}
     # The card may have been made for the run before.
-    wait_for("what the other control says", lambda: "On “harmless”" in card_of(label_studio, title, on_both), 60)
+    evenhand.wait_for("what the other control says", lambda: "On “harmless”" in card_of(label_studio, title, on_both))
     assert "leans there too" in card_of(label_studio, title, on_both)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 import requests
@@ -11,8 +10,9 @@ from evenhand.publish.tab import SUFFIX, is_ours
 from evenhand.settings import SECRET_HEADER
 
 from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT
+from harness.block_list import BLOCKED
 from harness.label_studio import LabelStudioServer, Person, pairwise_result
-from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.conftest import Evenhand, Processes, Stepped
 from tests.label_studio.looking import (
     Json,
     alert_cards,
@@ -32,11 +32,11 @@ def numbered(number: int) -> Json:
 
 
 def test_store_equals_the_export_after_edits_deletions_imports_and_down_time(
-    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
+    label_studio: LabelStudioServer, processes: Processes, crowd: list[Person]
 ) -> None:
     ann, bob, cat = crowd[:3]
     project = label_studio.create_project("Every way to change", maximum_annotations=3)["id"]
-    printed = evenhand.command("connect", str(project), "--item-left", "id1", "--item-right", "id2")
+    printed = processes.command("connect", str(project), "--item-left", "id1", "--item-right", "id2")
     assert "first pull: 0 annotations" in printed
     (hook,) = label_studio.admin.call("GET", f"/api/webhooks/?project={project}")
     assert hook["headers"] == {SECRET_HEADER: "w3bhook-secret"}
@@ -51,32 +51,34 @@ def test_store_equals_the_export_after_edits_deletions_imports_and_down_time(
     bob.call("DELETE", f"/api/annotations/{made[1]['id']}/")
     label_studio.admin.call("DELETE", f"/api/tasks/{tasks[5]}/")
     # Events alone carry all of this; nothing is pulled here.
-    wait_for("events", lambda: stored(evenhand, project) == exported(label_studio, project), 20)
-    assert len(stored(evenhand, project)) == 11
+    processes.wait_for("events", lambda: stored(processes, project) == exported(label_studio, project))
+    assert len(stored(processes, project)) == 11
 
     annotations = [
         {"result": pairwise_result("left"), "completed_by": person.id, "ground_truth": False} for person in (ann, bob)
     ]
     label_studio.import_tasks(project, [{"data": numbered(n), "annotations": annotations} for n in range(20, 25)])
     assert len(exported(label_studio, project)) == 21
-    assert "10 added" in evenhand.command("sync")
-    assert_equal_to_export(evenhand, label_studio, project)
+    assert "10 added" in processes.command("sync")
+    assert_equal_to_export(processes, label_studio, project)
 
-    evenhand.stop(kill=True)
+    processes.stop(kill=True)
     cat.annotate(tasks[2], "right")
     ann.edit(made[4]["id"], "right")
     bob.call("DELETE", f"/api/annotations/{made[7]['id']}/")
     label_studio.admin.call("DELETE", f"/api/tasks/{tasks[4]}/")
-    assert stored(evenhand, project) != exported(label_studio, project)
-    evenhand.start()
-    evenhand.command("sync")
-    assert_equal_to_export(evenhand, label_studio, project)
+    assert stored(processes, project) != exported(label_studio, project)
+    processes.start()
+    processes.command("sync")
+    assert_equal_to_export(processes, label_studio, project)
 
     cat.annotate(tasks[3], "left")
-    wait_for("events after the restart", lambda: stored(evenhand, project) == exported(label_studio, project), 20)
-    assert "FAIL" not in evenhand.command("doctor")
-    for secret in ("w3bhook-secret", "l3ad-pass", evenhand.environ["LABEL_STUDIO_API_KEY"]):
-        assert secret not in evenhand.log()
+    processes.wait_for(
+        "events after the restart", lambda: stored(processes, project) == exported(label_studio, project)
+    )
+    assert "FAIL" not in processes.command("doctor")
+    for secret in ("w3bhook-secret", "l3ad-pass", processes.environ["LABEL_STUDIO_API_KEY"]):
+        assert secret not in processes.log()
 
 
 def test_event_without_the_secret_is_refused_and_doctor_tells(
@@ -128,6 +130,11 @@ def task_states(label_studio: LabelStudioServer, project: int) -> dict[int, bool
     return {task["id"]: task["is_labeled"] for task in label_studio.admin.call("GET", path)["tasks"]}
 
 
+def flagged(evenhand: Evenhand, project: int) -> set[str]:
+    with evenhand.store() as store:
+        return {flag["annotator_id"] for flag in store.flags.all(project)}
+
+
 def decisions(evenhand: Evenhand, project: int) -> dict[str, Json]:
     with evenhand.store() as store:
         return {row["annotator_id"]: row for row in store.decisions.page(project).rows}
@@ -144,16 +151,16 @@ def test_simulated_crowd_is_flagged_published_and_decided(
     printed = evenhand.command("connect", str(project), *fields, "--publish", "all", "--yes")
     assert "1,220 annotations on 420 tasks" in printed
     ours = our_project(evenhand, project)
-    evenhand.command("run", str(project), "--wait")
+    evenhand.command("run", str(project))
+    evenhand.wait_for("flags", lambda: flagged(evenhand, ours))
 
     expected = {str(person) for person in truth}
-    with evenhand.store() as store:
-        flagged = {flag["annotator_id"] for flag in store.flags.all(ours)}
-    assert expected <= flagged
-    assert len(flagged - expected) <= 1
+    found = flagged(evenhand, ours)
+    assert expected <= found
+    assert len(found - expected) <= 1
 
-    shown = wait_for(
-        "predictions", lambda: found if len(found := predictions(label_studio, project)) == 420 else [], 60
+    shown = evenhand.wait_for(
+        "predictions", lambda: made if len(made := predictions(label_studio, project)) == 420 else []
     )
     completed = task_states(label_studio, project)
     assert sum(completed.values()) == 400
@@ -164,25 +171,25 @@ def test_simulated_crowd_is_flagged_published_and_decided(
     def tabs() -> dict[str, Json]:
         views = label_studio.admin.call("GET", f"/api/dm/views/?project={project}")
         ours = {view["data"]["title"]: view for view in views if is_ours(view["data"]["title"])}
-        return ours if len(ours) == len(flagged) else {}
+        return ours if len(ours) == len(found) else {}
 
-    shown_tabs = wait_for("the tabs", tabs)
+    shown_tabs = evenhand.wait_for("the tabs", tabs)
     emails = {str(person.id): person.email for person in crowd}
-    assert set(shown_tabs) == {emails[key] + SUFFIX for key in flagged}
-    for key in flagged:
+    assert set(shown_tabs) == {emails[key] + SUFFIX for key in found}
+    for key in found:
         path = f"/api/tasks?project={project}&view={shown_tabs[emails[key] + SUFFIX]['id']}&page_size=1000"
         listed = label_studio.admin.call("GET", path)["tasks"]
         assert 0 < len(listed) <= 30
         assert all(key in {str(person) for person in task["annotators"]} for task in listed)
 
-    cards = wait_for("the cards", lambda: alert_cards(label_studio, title))
-    assert set(cards) == flagged
+    cards = evenhand.wait_for("the cards", lambda: alert_cards(label_studio, title))
+    assert set(cards) == found
     for card in cards.values():
         assert card["data"]["finding"] in (LEANS_LEFT, LEANS_RIGHT, ALWAYS_LEFT, ALWAYS_RIGHT)
 
     confirmed, dismissed, *_ = sorted(expected)
     decide(crowd[0], cards[confirmed], "Confirm", "looked at ten tasks")
-    wait_for("a decision by event", lambda: confirmed in decisions(evenhand, ours), 20)
+    evenhand.wait_for("a decision by event", lambda: confirmed in decisions(evenhand, ours))
     evenhand.stop()
     decide(crowd[0], cards[dismissed], "Dismiss", "left-handed mouse")
     evenhand.start()
@@ -205,16 +212,16 @@ def test_simulated_crowd_is_flagged_published_and_decided(
         mine = [entry for entry in predictions(label_studio, project) if entry["task"] == reopened]
         return all(not entry["result"] for entry in mine)
 
-    wait_for("the winner taken back", winner_is_gone, 60)
+    evenhand.wait_for("the winner taken back", winner_is_gone)
 
 
-def test_connect_where_local_addresses_are_blocked_names_the_settings(label_studio_program: Any, tmp_path: Any) -> None:
-    blocked = {"ML_BLOCK_LOCAL_IP": "true", "SSRF_PROTECTION_ENABLED": "true"}
-    with LabelStudioServer(settings=blocked) as server:
-        service = Evenhand(tmp_path, server, server.legacy_token)
-        project = server.create_project("Blocked")["id"]
-        printed = service.command("connect", str(project), ok=False)
-        assert "SSRF_PROTECTION_ENABLED=false" in printed
-        assert "ML_BLOCK_LOCAL_IP=false" in printed
-        assert server.admin.call("GET", f"/api/ml?project={project}") == []
-        assert server.admin.call("GET", f"/api/webhooks/?project={project}") == []
+def test_connect_where_our_address_is_blocked_names_the_settings(
+    label_studio: LabelStudioServer, evenhand: Stepped
+) -> None:
+    evenhand.environ["EVENHAND_PUBLIC_URL"] = f"http://{BLOCKED}:{evenhand.port}"
+    project = label_studio.create_project("Blocked")["id"]
+    printed = evenhand.command("connect", str(project), ok=False)
+    assert "SSRF_PROTECTION_ENABLED=false" in printed
+    assert "ML_BLOCK_LOCAL_IP=false" in printed
+    assert label_studio.admin.call("GET", f"/api/ml?project={project}") == []
+    assert label_studio.admin.call("GET", f"/api/webhooks/?project={project}") == []

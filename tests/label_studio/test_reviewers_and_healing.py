@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import requests
@@ -14,7 +11,7 @@ from evenhand.publish.tab import TITLE
 from evenhand.settings import SECRET_HEADER
 
 from harness.label_studio import LabelStudioServer, Person
-from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.conftest import Evenhand, Stepped
 from tests.label_studio.looking import (
     FIELDS,
     Json,
@@ -22,7 +19,6 @@ from tests.label_studio.looking import (
     answer,
     assert_equal_to_export,
     decide,
-    exported,
     our_project,
     our_tabs,
     pair,
@@ -74,17 +70,17 @@ def test_only_reviewers_decide_and_only_what_label_studio_holds(
     label_studio.import_tasks(project, leaning_crowd(honest, [leaning.id], random.Random(31), 80))
     evenhand.command("connect", str(project), *FIELDS, "--publish", "alerts", "--reviewers", reviewer.email, "--yes")
     ours, key = our_project(evenhand, project), str(leaning.id)
-    card = wait_for("a card", lambda: alert_cards(label_studio, title), 90)[key]
+    card = evenhand.wait_for("a card", lambda: alert_cards(label_studio, title))[key]
 
     secret = {SECRET_HEADER: evenhand.environ["EVENHAND_WEBHOOK_SECRET"]}
     event = requests.post(f"{evenhand.url}/webhook", json=invented(card, reviewer), headers=secret, timeout=10)
     assert event.ok
     decide(stranger, card, "Dismiss")
-    wait_for("a refusal", lambda: "not one of the project's reviewers" in evenhand.command("status"), 30)
+    evenhand.wait_for("a refusal", lambda: "not one of the project's reviewers" in evenhand.command("status"))
     assert decisions(evenhand, ours) == {}
 
     decide(reviewer, card, "Confirm")
-    wait_for("a decision", lambda: decisions(evenhand, ours) == {key: "confirm"}, 30)
+    evenhand.wait_for("a decision", lambda: decisions(evenhand, ours) == {key: "confirm"})
 
 
 def test_many_flagged_share_one_tab_without_ranks(
@@ -96,7 +92,7 @@ def test_many_flagged_share_one_tab_without_ranks(
     assert len(leaning) == MOST_TABS + 1
     label_studio.import_tasks(project, leaning_crowd(honest, leaning, random.Random(32), 60))
     evenhand.command("connect", str(project), *FIELDS, "--publish", "tab,ranks", "--yes")
-    tabs = wait_for("a tab", lambda: our_tabs(label_studio, project), 90)
+    tabs = evenhand.wait_for("a tab", lambda: our_tabs(label_studio, project))
     assert list(tabs) == [TITLE]
     assert len(shown_tasks(label_studio, project, tabs[TITLE]["id"])) == 60
     assert not any(name.startswith(PREFIX) for task in label_studio.export(project) for name in task["data"])
@@ -111,40 +107,25 @@ def test_problem_names_its_project_and_leaves_the_status_when_it_is_solved(
     odd = {"value": {"selected": "both"}, "from_name": "pw", "to_name": "pw", "type": "pairwise"}
     annotation = crowd[0].submit(task, [odd])
     problem = f"Problem, project {project} (Solved): an answer cannot be judged"
-    wait_for("the problem", lambda: problem in evenhand.command("status"), 30)
+    evenhand.wait_for("the problem", lambda: problem in evenhand.command("status"))
     crowd[0].edit(annotation["id"], "left")
     evenhand.command("sync", str(project))
     assert "Problem" not in evenhand.command("status")
 
 
-@pytest.fixture
-def own_label_studio(label_studio_program: Path) -> Iterator[LabelStudioServer]:
-    """A Label Studio that may be stopped."""
-    with LabelStudioServer() as server:
-        yield server
-
-
 def test_what_happened_out_of_reach_is_read_when_label_studio_is_back(
-    own_label_studio: LabelStudioServer, tmp_path: Path
+    label_studio: LabelStudioServer, evenhand: Stepped, crowd: list[Person]
 ) -> None:
-    person = own_label_studio.add_person("away@example.com")
-    project = own_label_studio.create_project("Away")["id"]
-    evenhand = Evenhand(tmp_path, own_label_studio, own_label_studio.legacy_token)
-    evenhand.start()
-    try:
-        evenhand.command("connect", str(project), *FIELDS, "--sides", "shuffled")
-        own_label_studio.stop()
-        # Elsewhere, out of the service's reach; of imported answers no event tells.
-        with LabelStudioServer(own_label_studio.data_dir) as elsewhere:
-            tasks = [{"data": pair("m1", f"m{n}"), "annotations": [answer(person, "left")]} for n in range(2, 7)]
-            elsewhere.import_tasks(project, tasks)
-        assert stored(evenhand, project) == {}
-        own_label_studio.start()
-        back = time.monotonic()
-        wait_for("the answers", lambda: stored(evenhand, project) == exported(own_label_studio, project), 60)
-        print(f"read {time.monotonic() - back:.1f} s after Label Studio came back")
-        assert len(stored(evenhand, project)) == 5
-        assert_equal_to_export(evenhand, own_label_studio, project)
-        assert "Label Studio is back" in evenhand.log()
-    finally:
-        evenhand.stop()
+    project = label_studio.create_project("Away")["id"]
+    evenhand.command("connect", str(project), *FIELDS, "--sides", "shuffled")
+    evenhand.wire.is_cut = True
+    # Of imported answers no event tells.
+    tasks = [{"data": pair("m1", f"m{n}"), "annotations": [answer(crowd[0], "left")]} for n in range(2, 7)]
+    label_studio.import_tasks(project, tasks)
+    evenhand.round()
+    assert stored(evenhand, project) == {}
+    evenhand.wire.is_cut = False
+    evenhand.round()
+    assert len(stored(evenhand, project)) == 5
+    assert_equal_to_export(evenhand, label_studio, project)
+    assert "Label Studio is back" in evenhand.log()

@@ -1,9 +1,8 @@
-"""Who is warned of in a real Label Studio, who is not, and how fast it is seen."""
+"""Who is warned of in a real Label Studio, who is not, and how soon it is seen."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from evenhand.publish.tab import is_ours
 from fdr_core.findings import LEANS_LEFT
 from fdr_core.report.words import ASK_SIDES
 from harness.label_studio import LabelStudioServer, Person
-from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.conftest import Evenhand, Stepped, started
 from tests.label_studio.looking import (
     FIELDS,
     Json,
@@ -40,15 +39,12 @@ def chat() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def evenhand(label_studio: LabelStudioServer, tmp_path: Path, chat: Receiver) -> Iterator[Evenhand]:
+def evenhand(label_studio: LabelStudioServer, tmp_path: Path, chat: Receiver) -> Iterator[Stepped]:
     """A running service that tells a chat channel."""
-    service = Evenhand(tmp_path, label_studio, label_studio.personal_access_token())
+    service = Stepped(tmp_path, label_studio, label_studio.personal_access_token())
     service.environ["EVENHAND_ALERT_WEBHOOK_URL"] = chat.url
-    try:
-        service.start()
+    with started(service):
         yield service
-    finally:
-        service.stop()
 
 
 def page(evenhand: Evenhand, path: str) -> str:
@@ -69,7 +65,7 @@ def unique_pairs(raters: list[Person], rng: random.Random, n: int = 60) -> list[
 
 
 def test_honest_raters_of_one_order_unique_pairs_are_never_named_anywhere(
-    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person], chat: Receiver
+    label_studio: LabelStudioServer, evenhand: Stepped, crowd: list[Person], chat: Receiver
 ) -> None:
     raters, title = crowd[:8], "Model X left"
     project = label_studio.create_project(title, maximum_annotations=9)["id"]
@@ -79,16 +75,17 @@ def test_honest_raters_of_one_order_unique_pairs_are_never_named_anywhere(
     assert "nobody can be judged" in printed
     assert f"Next: Say how sides were assigned: `evenhand connect {project} --sides" in printed
     ours = our_project(evenhand, project)
-    run = wait_for("a run", lambda: latest_run(evenhand, ours), 60)
+    run = evenhand.wait_for("a run", lambda: latest_run(evenhand, ours))
     assert run.audit["how"] == "none"
     # More one-sided answers, live, by events.
     extra = label_studio.import_tasks(project, [{"data": pair(f"X{n}", f"Y{n}")} for n in range(60, 64)])
     for task in extra:
         for person in raters[:2]:
             person.annotate(task, "left")
-    wait_for("the events", lambda: project_counts(evenhand, ours) == 488, 30)
-    evenhand.command("run", str(project), "--wait")
-    time.sleep(5)  # publishing and messages would follow within seconds
+    evenhand.wait_for("the events", lambda: project_counts(evenhand, ours) == 488)
+    evenhand.command("run", str(project))
+    evenhand.round()
+    evenhand.round()  # nothing is published, and nobody told
     with evenhand.store() as store:
         _, evidence = store.live.get(ours)
         assert len(evidence) == 8
@@ -107,18 +104,18 @@ def test_honest_raters_of_one_order_unique_pairs_are_never_named_anywhere(
     # The owner states that sides were shuffled (wrongly): warnings come; and takes it back: they go, with a note.
     said = evenhand.command("connect", str(project), "--sides", "shuffled", "--yes")
     assert "annotators can be judged" in said
-    wait_for("warnings", lambda: warned(evenhand, ours), 60)
-    wait_for("a message", lambda: "early warning" in chat.kinds(), 60)
+    evenhand.wait_for("warnings", lambda: warned(evenhand, ours))
+    evenhand.wait_for("a message", lambda: "early warning" in chat.kinds())
     evenhand.command("connect", str(project), "--sides", "unknown", "--yes")
-    wait_for("no warnings", lambda: not warned(evenhand, ours), 60)
-    wait_for("a note to the chat", lambda: "warning withdrawn" in chat.kinds(), 60)
+    evenhand.wait_for("no warnings", lambda: not warned(evenhand, ours))
+    evenhand.wait_for("a note to the chat", lambda: "warning withdrawn" in chat.kinds())
     status = evenhand.command("status")
     assert f"Problem, project {project} ({title})" in status
     assert "withdrawn" in status
     with evenhand.store() as store:
         assert [line["sides"] for line in store.statements.all(ours)] == ["unknown", "shuffled"]
         assert store.flags.all(ours) == []
-    wait_for("cards gone", lambda: not alerts_projects(label_studio, title) or not alert_cards(label_studio, title), 60)
+    evenhand.wait_for("cards gone", lambda: not alert_cards(label_studio, title))
 
 
 def project_counts(evenhand: Evenhand, project: int) -> int:
@@ -143,8 +140,8 @@ def honest_answers(raters: list[Person], rng: random.Random, n: int = 120) -> li
     return tasks
 
 
-def test_newcomer_who_clicks_one_side_is_seen_within_seconds(
-    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person], capsys: pytest.CaptureFixture[str]
+def test_newcomer_who_clicks_one_side_is_seen_in_the_next_round_of_the_worker(
+    label_studio: LabelStudioServer, evenhand: Stepped, crowd: list[Person]
 ) -> None:
     raters, newcomer, title = crowd[:3], crowd[9], "Newcomer"
     project = label_studio.create_project(title, maximum_annotations=4)["id"]
@@ -152,31 +149,23 @@ def test_newcomer_who_clicks_one_side_is_seen_within_seconds(
     printed = evenhand.command("connect", str(project), *FIELDS, *PUBLISH)
     assert "annotators can be judged by the coins of the tasks" in printed
     ours = our_project(evenhand, project)
-    wait_for("the first audit", lambda: latest_run(evenhand, ours), 60)
+    evenhand.wait_for("the first audit", lambda: latest_run(evenhand, ours))
     # The consensus prefers the right item every time; the newcomer clicks left.
     tasks = label_studio.import_tasks(project, [{"data": pair(f"m{n % 4}", f"m{n % 4 + 6}")} for n in range(8)])
-    wait_for("the last run to end", lambda: not is_busy(evenhand, ours), 60)
+    evenhand.wait_for("the last run to end", lambda: not is_busy(evenhand, ours))
     for task in tasks:
         newcomer.annotate(task, "left")
-    eighth = time.monotonic()
-    wait_for(
-        "a badge", lambda: "early warning</span>" in page(evenhand, f"/projects/{ours}/annotator?id={newcomer.id}")
-    )
-    badge = time.monotonic() - eighth
+    evenhand.round()
+    assert "early warning</span>" in page(evenhand, f"/projects/{ours}/annotator?id={newcomer.id}")
     found = page(evenhand, f"/projects/{ours}?search={newcomer.email}")
     assert newcomer.email in found  # the name came with the first sight, without a pull
     assert "early warning" in found
     told = evenhand.get(f"/api/v1/projects/{ours}")
     assert told["warned"] == 1
-    card = wait_for("a card", lambda: alert_cards(label_studio, title), 60)
-    to_card = time.monotonic() - eighth
-    with capsys.disabled():
-        print(f"\nfrom the 8th one-sided answer: badge after {badge:.1f} s, card after {to_card:.1f} s")
-    assert badge <= 10
-    assert to_card <= 60
+    card = alert_cards(label_studio, title)
     assert set(card) == {str(newcomer.id)}
     assert "data?task=" in card[str(newcomer.id)]["data"]["card"]
-    run = wait_for("a run", lambda: (r := latest_run(evenhand, ours)) and r.trigger == "warning" and r, 30)
+    run = evenhand.wait_for("a run", lambda: (r := latest_run(evenhand, ours)) and r.trigger == "warning" and r)
     assert run.requested_at is not None
 
 
@@ -202,10 +191,10 @@ def test_usual_rlhf_design_is_judged_once_the_owner_says_how_sides_were_assigned
     printed = evenhand.command("connect", str(project), *FIELDS)
     assert "reads:      control 'pw' (pairwise), left item 'id1', right item 'id2'" in printed
     ours = our_project(evenhand, project)
-    wait_for("a run", lambda: latest_run(evenhand, ours), 60)
+    evenhand.wait_for("a run", lambda: latest_run(evenhand, ours))
     assert finding(evenhand, ours, leaning) == ASK_SIDES
     assert "shuffled by us per task" in evenhand.command("connect", str(project), "--sides", "shuffled")
-    wait_for("a run after the statement", lambda: finding(evenhand, ours, leaning) == LEANS_LEFT, 60)
+    evenhand.wait_for("a run after the statement", lambda: finding(evenhand, ours, leaning) == LEANS_LEFT)
     with evenhand.store() as store:
         (line,) = store.statements.all(ours)
         assert (line["sides"], bool(line["said_by"]), line["said_at"] > 0) == ("shuffled", True, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from evenhand.publish.tab import SUFFIX
 from evenhand.web.dashboard.runs import trigger_words
 
 from harness.label_studio import LabelStudioServer, Person
-from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.conftest import Evenhand, Stepped, started
 from tests.label_studio.looking import (
     FIELDS,
     Json,
@@ -77,7 +76,7 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     options = ("--publish", "tab,alerts", "--after-confirm", "relabel", "--review-tasks", "10", "--yes")
     evenhand.command("connect", str(project), *FIELDS, *options)
     ours = our_project(evenhand, project)
-    tabs = wait_for("a tab", lambda: our_tabs(label_studio, project), 90)
+    tabs = evenhand.wait_for("a tab", lambda: our_tabs(label_studio, project))
     assert list(tabs) == [leaning.email + SUFFIX]
     listed = shown_tasks(label_studio, project, tabs[leaning.email + SUFFIX]["id"])
     assert len(listed) == 10
@@ -85,7 +84,7 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
         (own,) = [a for a in task["annotations"] if a["completed_by"] == leaning.id]
         assert own["result"][0]["value"]["selected"] == "left"
         assert int(task["data"]["id1"][1:]) < int(task["data"]["id2"][1:])  # against what everybody else says
-    cards = wait_for("a card", lambda: alert_cards(label_studio, title), 60)
+    cards = evenhand.wait_for("a card", lambda: alert_cards(label_studio, title))
     assert set(cards) == {str(leaning.id)}
     card = cards[str(leaning.id)]
     with evenhand.store() as store:
@@ -96,14 +95,14 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
 
     # The person concerned decides: refused, and the card says so.
     decide(leaning, card, "Dismiss")
-    wait_for(
+    evenhand.wait_for(
         "words on the card", lambda: OWN_ANSWER in alert_cards(label_studio, title)[str(leaning.id)]["data"]["card"]
     )
 
     with evenhand.store() as store:
         assert store.decisions.current(ours) == {}
     decide(crowd[0], card, "Confirm", "looked at ten tasks")
-    (row,) = wait_for("tasks to label anew", lambda: follow_ups(evenhand, ours), 60)
+    (row,) = evenhand.wait_for("tasks to label anew", lambda: follow_ups(evenhand, ours))
     anew = label_studio.export(row["detail"]["project"])
     assert {task["data"][SOURCE] for task in anew} == {task["id"] for task in listed}
     sources = {task["id"]: task["data"] for task in listed}
@@ -117,12 +116,12 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
 
     # Tab and alerts project come back when somebody deletes them.
     (alerts,) = alerts_projects(label_studio, title)
-    tabs = wait_for("the tab", lambda: our_tabs(label_studio, project), 30)
+    tabs = evenhand.wait_for("the tab", lambda: our_tabs(label_studio, project))
     label_studio.admin.call("DELETE", f"/api/projects/{alerts['id']}/")
     label_studio.admin.call("DELETE", f"/api/dm/views/{tabs[leaning.email + SUFFIX]['id']}/?project={project}")
     evenhand.command("sync", str(project), ok=False)  # the alerts project is gone, and the message says so
-    wait_for("the tab again", lambda: our_tabs(label_studio, project), 60)
-    wait_for("the card again", lambda: alert_cards(label_studio, title), 60)
+    evenhand.wait_for("the tab again", lambda: our_tabs(label_studio, project))
+    evenhand.wait_for("the card again", lambda: alert_cards(label_studio, title))
 
     printed = evenhand.command("disconnect", str(project), "--alerts", "--erase", "--yes")
     assert "1 webhook, 1 ML backend, 1 tab," in printed
@@ -142,11 +141,11 @@ def test_confirmed_flag_raises_the_overlap_and_undo_lowers_it(
     label_studio.import_tasks(project, leaning_crowd(people, [leaning], random.Random(12)))
     evenhand.command("connect", str(project), *FIELDS, "--after-confirm", "overlap", "--review-tasks", "5")
     ours = our_project(evenhand, project)
-    wait_for("a run", lambda: latest_run(evenhand, ours), 60)
+    evenhand.wait_for("a run", lambda: latest_run(evenhand, ours))
     body = {"annotator": str(leaning.id), "decision": "confirm"}
     auth, url = ("lead", "l3ad-pass"), f"{evenhand.url}/api/v1/projects/{ours}/decisions"
     assert requests.post(url, json=body, auth=auth, timeout=10).ok
-    (row,) = wait_for("more overlap", lambda: follow_ups(evenhand, ours), 60)
+    (row,) = evenhand.wait_for("more overlap", lambda: follow_ups(evenhand, ours))
     assert overlaps(label_studio, project, row["detail"]["tasks"]) == {(7, False)}
     assert "overlap of 5 tasks is as before" in evenhand.command("undo", str(project), str(row["id"]))
     assert overlaps(label_studio, project, row["detail"]["tasks"]) == {(6, True)}
@@ -179,7 +178,7 @@ def test_judges_are_read_from_predictions_and_odd_controls_refused_in_a_sentence
     printed = evenhand.command("connect", str(project), "--judges", "predictions", "--sides", "shuffled")
     assert "left item 'answer_a', right item 'answer_b'" in printed
     ours = our_project(evenhand, project)
-    rows = wait_for("a run on all answers", lambda: flagged_judges(evenhand, ours), 60)
+    rows = evenhand.wait_for("a run on all answers", lambda: flagged_judges(evenhand, ours))
     assert rows == {f"judge:{name}": name == "left-judge" for name in ("fair-judge", "left-judge", *OTHER_JUDGES)}
     with evenhand.store() as store:
         names = {key: person.name for key, person in store.annotators.get(ours).items()}
@@ -224,14 +223,11 @@ BASIC = ("BASIC_AUTH_USER", "BASIC_AUTH_PASS")
 @pytest.fixture
 def closed_by(label_studio: LabelStudioServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Evenhand]:
     """A service on loopback that lacks the credentials that the test names."""
-    service = Evenhand(tmp_path, label_studio, label_studio.personal_access_token())
+    service = Stepped(tmp_path, label_studio, label_studio.personal_access_token())
     for name in request.param:
         del service.environ[name]
-    try:
-        service.start()
+    with started(service):
         yield service
-    finally:
-        service.stop()
 
 
 def training_runs(evenhand: Evenhand, project: int) -> list[Any]:
@@ -256,25 +252,14 @@ def test_start_training_gets_through_and_its_run_is_shown(
     label_studio.import_tasks(project, leaning_crowd(people, [], random.Random(14), n=10))
     evenhand.command("connect", str(project), *FIELDS)
     ours = our_project(evenhand, project)
-    wait_for("the first run", lambda: latest_run(evenhand, ours), 60)
+    evenhand.wait_for("the first run", lambda: latest_run(evenhand, ours))
     assert "ok   start training" in evenhand.command("doctor")
     (backend,) = label_studio.admin.call("GET", f"/api/ml?project={project}")
     label_studio.admin.call("POST", f"/api/ml/{backend['id']}/train", json={})
-    wait_for("its run", lambda: training_runs(evenhand, ours), 60)
+    evenhand.wait_for("its run", lambda: training_runs(evenhand, ours))
     runs = requests.get(f"{evenhand.url}/ui/projects/{ours}/runs", auth=("lead", "l3ad-pass"), timeout=10)
     assert f'<td data-label="Started">{trigger_words(Trigger.TRAINING)}' in runs.text
     assert "start training in Label Studio project" in evenhand.log()
-
-
-def test_port_that_is_taken_is_said_in_one_line(label_studio: LabelStudioServer, tmp_path: Path) -> None:
-    service = Evenhand(tmp_path, label_studio, label_studio.legacy_token)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", service.port))
-        other.listen()
-        printed = service.command("serve", ok=False)
-    assert f"127.0.0.1:{service.port} cannot be listened on (Address already in use)" in printed
-    assert "--port" in printed
-    assert len(printed.strip().splitlines()) == 1
 
 
 def test_what_was_lost_is_read_right_after_a_start(
@@ -286,7 +271,7 @@ def test_what_was_lost_is_read_right_after_a_start(
     evenhand.stop(kill=True)
     crowd[0].annotate(task, "left")
     evenhand.start()
-    wait_for("the lost answer", lambda: stored(evenhand, project) == exported(label_studio, project), 30)
+    evenhand.wait_for("the lost answer", lambda: stored(evenhand, project) == exported(label_studio, project))
 
 
 def test_store_equals_the_export_after_a_storm(

@@ -11,7 +11,7 @@ from evenhand.publish.review_tasks import heaviest_tasks
 from evenhand.publish.tab import SUFFIX
 
 from harness.label_studio import LabelStudioServer, Person
-from tests.label_studio.conftest import Evenhand, wait_for
+from tests.label_studio.conftest import Evenhand
 from tests.label_studio.looking import (
     FIELDS,
     Json,
@@ -75,13 +75,13 @@ def test_every_tab_is_worst_first_where_tasks_may_carry_their_rank(
     untouched = task_data(label_studio, project)
     evenhand.command("connect", str(project), *FIELDS, "--publish", "tab", "--review-tasks", str(MOST), "--yes")
     ours = our_project(evenhand, project)
-    wait_for("two tabs", lambda: len(our_tabs(label_studio, project)) == 2, 90)
+    evenhand.wait_for("two tabs", lambda: len(our_tabs(label_studio, project)) == 2)
     assert task_data(label_studio, project) == untouched
     assert all(order == sorted(order) for order in orders(label_studio, project).values())
 
     evenhand.command("connect", str(project), *FIELDS, "--publish", "tab,ranks", "--yes")
     expected = heaviest(evenhand, ours, leaning)
-    wait_for("tabs worst first", lambda: orders(label_studio, project) == expected, 120)
+    evenhand.wait_for("tabs worst first", lambda: orders(label_studio, project) == expected)
     assert all(len(order) == MOST and order != sorted(order) for order in expected.values())
     held = task_data(label_studio, project)
     both = [[held[task].get(review_field(slot)) for slot in (1, 2)] for task in set().union(*expected.values())]
@@ -103,11 +103,11 @@ def test_every_tab_is_worst_first_where_tasks_may_carry_their_rank(
     changed = {**untouched[first], "note": "corrected"}
     label_studio.admin.call("PATCH", f"/api/tasks/{first}/", json={"data": changed})
     evenhand.command("sync", str(project))
-    wait_for("the rank again", lambda: orders(label_studio, project) == expected, 60)
+    evenhand.wait_for("the rank again", lambda: orders(label_studio, project) == expected)
     assert task_data(label_studio, project)[first]["note"] == "corrected"
 
     evenhand.command("connect", str(project), *FIELDS, "--publish", "tab", "--yes")
-    wait_for("no rank", lambda: ranked(label_studio, project) == set(), 60)
+    evenhand.wait_for("no rank", lambda: ranked(label_studio, project) == set())
     assert all(order == sorted(order) for order in orders(label_studio, project).values())
     assert task_data(label_studio, project) == {**untouched, first: changed}
     columns = label_studio.admin.call("GET", f"/api/dm/columns?project={project}")["columns"]
@@ -115,7 +115,7 @@ def test_every_tab_is_worst_first_where_tasks_may_carry_their_rank(
 
     evenhand.command("connect", str(project), *FIELDS, "--publish", "tab,ranks", "--yes")
     listed = {task for tasks in expected.values() for task in tasks}
-    wait_for("all ranks", lambda: ranked(label_studio, project) == listed, 60)  # the last one changes no order
+    evenhand.wait_for("all ranks", lambda: ranked(label_studio, project) == listed)  # the last one changes no order
     assert orders(label_studio, project) == expected
     assert f"ranks from {len(listed)} tasks" in evenhand.command("disconnect", str(project), "--yes")
     assert task_data(label_studio, project) == {**untouched, first: changed}
@@ -128,7 +128,7 @@ def test_opened_task_shows_no_prediction_while_none_are_published(
     project = label_studio.create_project("Quiet", maximum_annotations=4)["id"]
     ids = label_studio.import_tasks(project, crowd_that_leans(people, {}, random.Random(22), n=40))
     evenhand.command("connect", str(project), *FIELDS)
-    wait_for("a run", lambda: latest_run(evenhand, our_project(evenhand, project)), 60)
+    evenhand.wait_for("a run", lambda: latest_run(evenhand, our_project(evenhand, project)))
 
     def look(person: Person) -> Json:
         opened: Json = person.call("GET", f"/api/tasks/{ids[0]}/")
@@ -142,5 +142,5 @@ def test_opened_task_shows_no_prediction_while_none_are_published(
 
     evenhand.command("connect", str(project), *FIELDS, "--publish", "predictions")
     predictions = f"/api/predictions/?project={project}"
-    wait_for("predictions", lambda: len(label_studio.admin.call("GET", predictions)) == len(ids), 60)
+    evenhand.wait_for("predictions", lambda: len(label_studio.admin.call("GET", predictions)) == len(ids))
     assert all(len(look(person)["predictions"]) == 1 for person in people)

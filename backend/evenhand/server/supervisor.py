@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from evenhand.errors import SettingsError
@@ -32,6 +32,7 @@ class Child:
     name: str
     command: Sequence[str]
     last_signal: int = signal.SIGKILL
+    sockets: Sequence[int] = ()
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
     failures: int = 0
@@ -62,13 +63,27 @@ def refuse_taken_port(settings: Settings) -> None:
             ) from error
 
 
-def web_command(settings: Settings) -> list[str]:
-    """The command line of the web server."""
+def at_socket(settings: Settings, fd: int) -> Settings:
+    """The settings with the address that an open socket listens at."""
+    try:
+        with socket.socket(fileno=os.dup(fd)) as listener:
+            is_ready = bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+            address, family = listener.getsockname(), listener.family
+    except OSError as error:
+        raise SettingsError(f"--fd {fd} is no open socket ({error.strerror}); hand over one that listens") from error
+    if family not in (socket.AF_INET, socket.AF_INET6) or not is_ready:
+        raise SettingsError(f"--fd {fd} is no TCP socket that listens; bind one, let it listen, and hand it over")
+    host, port = address[:2]
+    return replace(settings, host=host, port=port)
+
+
+def web_command(settings: Settings, fd: int | None = None) -> list[str]:
+    """The command line of the web server; `fd` is an open socket to listen on instead of host and port."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return [
         *(sys.executable, "-m", "gunicorn", "evenhand._wsgi:app"),
         *("--config", "python:evenhand.server.gunicorn_settings"),
-        *("--bind", f"{host}:{settings.port}"),
+        *("--bind", f"{host}:{settings.port}" if fd is None else f"fd://{fd}"),
         *("--workers", str(settings.workers), "--threads", str(settings.threads)),
     ]
 
@@ -78,9 +93,10 @@ def worker_command() -> list[str]:
     return [sys.executable, "-m", "evenhand.cli", "worker"]
 
 
-def serve(settings: Settings, *, with_worker: bool, stop: threading.Event) -> None:
+def serve(settings: Settings, *, with_worker: bool, stop: threading.Event, fd: int | None = None) -> None:
     """Run until `stop` is set; returns when all children have ended."""
-    children = [Child("web", web_command(settings), last_signal=signal.SIGQUIT)]
+    sockets = () if fd is None else (fd,)
+    children = [Child("web", web_command(settings, fd), last_signal=signal.SIGQUIT, sockets=sockets)]
     if with_worker:
         children.append(Child("worker", worker_command()))
     with tempfile.TemporaryDirectory(prefix="evenhand-metrics-") as folder:
@@ -88,14 +104,13 @@ def serve(settings: Settings, *, with_worker: bool, stop: threading.Event) -> No
         try:
             while not stop.wait(POLL_SECONDS):
                 for child in children:
-                    keep_alive(child, environment)
+                    keep_alive(child, environment, time.monotonic())
         finally:
             end(children)
 
 
-def keep_alive(child: Child, environment: Mapping[str, str]) -> None:
+def keep_alive(child: Child, environment: Mapping[str, str], now: float) -> None:
     """Start a child that is not running; one that keeps dying waits a little longer each time."""
-    now = time.monotonic()
     if child.process is not None and child.process.poll() is not None:
         is_steady = now - child.started > STEADY_SECONDS
         child.failures = 1 if is_steady else child.failures + 1
@@ -108,6 +123,7 @@ def keep_alive(child: Child, environment: Mapping[str, str]) -> None:
             list(child.command),
             env=dict(environment),
             start_new_session=True,
+            pass_fds=child.sockets,
             preexec_fn=partial(_die_with_parent, child.last_signal),
         )
 

@@ -131,8 +131,8 @@ def test_page_with_unstorable_text_in_its_address_is_no_failure(
 
 
 @pytest.mark.postgres
-def test_page_on_postgresql_answers_as_on_sqlite(postgres_url: str, tmp_path: Path) -> None:
-    settings = Settings(model_dir=tmp_path, database_url=postgres_url, log_level="ERROR")
+def test_page_on_postgresql_answers_as_on_sqlite(migrated_postgres_url: str, tmp_path: Path) -> None:
+    settings = Settings(model_dir=tmp_path, database_url=migrated_postgres_url, log_level="ERROR")
     store = open_store(settings)
     project = world.simulated(store, 1, "Elephant", annotators=12, biased=2, answers=40, bias=0.8, seed=5)
     world.judge(store, project)
