@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenhand.settings import TABLE
+from evenhand.settings import TABLE, Settings
+from evenhand.store import open_store
+from evenhand.web.rights import CALLERS, rights
 
 from fdr_core.options import OPTIONS, Option
 
@@ -72,10 +75,27 @@ def comparison_table() -> str:
     return "\n".join(line for line in question.splitlines() if line.startswith("|")) + "\n"
 
 
+def rights_table() -> str:
+    """Return who may call which route as a Markdown table."""
+    from evenhand.app import create_app
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(database_url=f"sqlite:///{folder}/evenhand.db", model_dir=Path(folder))
+        store = open_store(settings)
+        found = list(rights(create_app(settings, store)))
+        store.close()
+    rows = ["| route | method | " + " | ".join(CALLERS) + " | what |", "|---|---" + "|---" * len(CALLERS) + "|---|"]
+    for right in found:
+        marks = " | ".join("yes" if caller in right.who else "–" for caller in CALLERS)
+        rows.append(f"| `{right.route}` | {right.method} | {marks} | {right.what} |")
+    return "\n".join(rows) + "\n"
+
+
 DOCUMENTS = (
     Written(ROOT / "README.md", "settings", settings_table),
     Written(ROOT / "README.md", "comparison", comparison_table),
     Written(ROOT / "docs" / "options.md", "options", options_table),
+    Written(ROOT / "docs" / "rights.md", "rights", rights_table),
 )
 
 

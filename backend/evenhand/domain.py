@@ -282,7 +282,7 @@ class Decision:
     number: int
     project_id: int
     annotator_id: str
-    decision: Choice | Literal["erase", "withdraw"]
+    decision: Choice | Literal["erase", "withdraw", "setting"]
     comment: str
     author: str
     source: str
@@ -295,6 +295,7 @@ class Decision:
     salt: str = field(default="", repr=False)
     covers: str | None = None
     redacted_by: int | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from flask import Flask
 
 SECRET = "webhook-secret-0123456789"
 CLOSED = Settings(basic_auth_user="lead", basic_auth_pass="right-horse", basic_auth_role="owner", webhook_secret=SECRET)
-PUBLIC = {"ml_api.health", "ml_api.ready", "dashboard.login", "dashboard.static"}
+PUBLIC = {"ml_api.health", "ml_api.ready", "ml_api.root", "dashboard.login", "dashboard.static"}
 STRANGER = {"REMOTE_ADDR": "192.0.2.7"}
 
 

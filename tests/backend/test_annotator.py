@@ -97,13 +97,13 @@ def test_erasure_keeps_the_decision_chain_verifiable_and_tamper_evident(store: S
     project = fill(store)
     erase(store)
     check = store.decisions.verify(project.id)
-    assert (check.intact, check.redacted, check.length) == (True, 2, 4)
+    assert (check.intact, check.redacted, check.length) == (True, 2, 5)
     lines = store.decisions.page(project.id).rows
     assert lines[0]["decision"] == "erase"
-    about = next(line for line in lines if line["number"] == 1)
+    about = next(line for line in lines if line["decision"] == "confirm")
     assert about["annotator_id"].startswith("erased-")
     assert (about["comment"], about["salt"], about["decision"]) == ("", "", "confirm")
-    by = next(line for line in lines if line["number"] == 2)
+    by = next(line for line in lines if line["comment"] == "as a reviewer")
     assert (by["author"], by["annotator_id"], by["comment"]) == ("erased", "12", "as a reviewer")
     assert set(store.decisions.current(project.id)) == {"11", "12", about["annotator_id"]}
     store.decisions.add(project.id, "13", "watch", author="ana")
@@ -117,6 +117,7 @@ NO_REDACTIONS = (
     "comment = '', salt = ''",
     "hash = 'x', salt = '', redacted_by = 9",
     "author = 'me', salt = '', redacted_by = 9",
+    "detail = '{}', salt = '', redacted_by = 9",
 )
 
 

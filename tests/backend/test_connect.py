@@ -18,6 +18,7 @@ from evenhand.label_studio.connect import ConnectError, connect_project
 from evenhand.label_studio.doctor import Check, examine
 from evenhand.label_studio.transport import LabelStudioMissingError, Transport
 from evenhand.label_studio.webhooks import ensure_webhook
+from evenhand.projects.config import Publish, parse_config
 from evenhand.publish.cards import LABEL_CONFIG
 from evenhand.settings import Settings
 from evenhand.store import Store
@@ -87,7 +88,8 @@ def test_connect_registers_backend_webhook_and_settings(
     (backend,) = server.backends.values()
     assert (backend["url"], backend["auth_method"]) == (OURS, "BASIC_AUTH")
     assert (backend["basic_auth_user"], backend["basic_auth_pass"]) == ("lead", "p4ss")
-    assert backend["extra_params"]["item_left"] == "id1"
+    assert backend["extra_params"] == {}
+    assert made.project.config["item_left"] == "id1"
     (hook,) = server.webhooks.values()
     assert (hook["url"], hook["headers"]) == (f"{OURS}/webhook", {"X-Evenhand-Secret": "s3cret"})
     assert (made.config.q, made.project.config["item_right"]) == (0.2, "id2")
@@ -100,7 +102,7 @@ def test_connect_takes_the_owners_word_on_sides_before_any_answer_is_read_and_se
     made = connect_project(store, client, settings, 1, {"q": "0.2"}, sides="random")
     assert made.project.config["sides"] == "random"
     (backend,) = server.backends.values()
-    assert backend["extra_params"] == {"q": "0.2"}
+    assert backend["extra_params"] == {}
     assert connect_project(store, client, settings, 1, {}).project.config["sides"] == "random"
 
 
@@ -340,6 +342,10 @@ def run(server: FakeLabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return invoke
 
 
+def published(store: Store) -> Publish:
+    return parse_config(store.projects.all()[0].config).publish
+
+
 def test_connect_command_connects_and_pulls(run: Any) -> None:
     result = run(connect, "1", "--item-left", "id1", "--item-right", "id2")
     assert result.exit_code == 0, result.output
@@ -364,20 +370,22 @@ def test_connect_command_refuses_ranks_without_the_tabs_that_they_order(run: Any
     assert not server.backends
 
 
-def test_connect_command_asks_before_publishing_where_annotators_look(run: Any, server: FakeLabelStudio) -> None:
+def test_connect_command_asks_before_publishing_where_annotators_look(
+    run: Any, server: FakeLabelStudio, store: Store
+) -> None:
     result = run(connect, "1", "--publish", "alerts", answer="no\n")
     assert result.exit_code == 1
     assert "has no roles" in result.output
     assert server.backends == {}
     result = run(connect, "1", "--publish", "alerts", answer="pseudonyms\n")
     assert result.exit_code == 0, result.output
-    assert server.backends[1]["extra_params"]["publish"]["pseudonyms"] is True
+    assert published(store).pseudonyms
 
 
-def test_connect_command_with_yes_or_predictions_only_does_not_ask(run: Any, server: FakeLabelStudio) -> None:
+def test_connect_command_with_yes_or_predictions_only_does_not_ask(run: Any, store: Store) -> None:
     assert run(connect, "1", "--publish", "predictions").exit_code == 0
     assert run(connect, "1", "--publish", "all", "--yes").exit_code == 0
-    assert server.backends[1]["extra_params"]["publish"]["alerts"] is True
+    assert published(store).alerts
 
 
 def test_connect_command_with_wrong_setting_exits_2_and_names_what_is_offered(run: Any) -> None:

@@ -32,7 +32,7 @@ def status(app: Flask, role: Role, method: str, path: str, body: object = None) 
 @pytest.mark.parametrize(
     ("method", "path", "body", "allowed"),
     [
-        ("GET", "/versions", None, ROLES),
+        ("GET", "/versions", None, ("protocol",)),
         ("GET", "/metrics", None, ROLES),
         ("GET", "/api/v1/projects/1/annotators", None, ("reader", "reviewer", "owner")),
         ("GET", "/api/v1/projects/1/decisions", None, ("reader", "reviewer", "owner")),

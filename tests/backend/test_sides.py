@@ -113,7 +113,8 @@ def test_disconnect_removes_what_is_ours_and_keeps_or_erases_the_rest(world: Wor
     world.store.statements.add(again.id, "shuffled", "ana")
     disconnect_project(world.store, world.client, SETTINGS, again, with_alerts=True, erase=True)
     assert world.store.comparisons.rows(world.project.id) == []
-    assert world.store.people.projects(world.project.ls_url) == []
+    (bare,) = world.store.people.projects(world.project.ls_url)
+    assert (bare.title, bare.label_config) == ("[erased]", "")  # what its sealed log of settings refers to
 
 
 def while_waiting(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> None:

@@ -103,11 +103,12 @@ class Rig:
         described = self.stand_in.studio._one_project(self.crowd.project, query={}, body=None)[1]
         epoch = int(time_of(described["created_at"]))
         body = {"project": f"{self.crowd.project}.{epoch}", "schema": described["label_config"]}
-        body |= {"hostname": self.stand_in.url, "extra_params": self.params}
+        body |= {"hostname": self.stand_in.url, "extra_params": {}}
         status, answer = self.service.call("POST", "/setup", json.dumps(body).encode())
         assert status == 200, answer
         with self.store() as store:
             self.project_id = store.projects.all()[0].id
+        self.service.api("PATCH", f"/projects/{self.project_id}/config", self.params)
         wait_for("the first pull", lambda: len(self.stored()) == answers, 30)
         self.service.api("POST", f"/projects/{self.project_id}/runs", {})
         wait_for("the first publication", self.is_published, 60)

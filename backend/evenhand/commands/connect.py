@@ -67,7 +67,9 @@ def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **sett
     with open_service() as service:
         client = service.need_client()
         setting = None if sides is None else setting_of(sides)
-        made = connect_project(service.store, client, service.settings, project, values, sides=setting)
+        made = connect_project(
+            service.store, client, service.settings, project, values, sides=setting, by=getpass.getuser()
+        )
         if sides is not None:
             state_sides(service.store, made.project, sides, by=getpass.getuser())
         click.echo(f"Connected Label Studio project {project} ({printable(made.project.title)}).")

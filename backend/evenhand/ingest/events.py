@@ -1,5 +1,6 @@
 """What /setup and /webhook do: read, upsert, answer; everything else happens later in the worker."""
 
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from evenhand.json_values import MAX_ID
 from evenhand.label_studio import payloads
 from evenhand.label_studio.payloads import Event, ProjectInfo, Setup
 from evenhand.label_studio.review_fields import data_fields
-from evenhand.projects.config import known_only, parse_config
+from evenhand.projects.config import parse_config
 from evenhand.projects.model_version import current_version
 from evenhand.projects.reading import check_project, reading_of
 from evenhand.settings import Settings
@@ -22,8 +23,9 @@ logger = logging.getLogger("evenhand.ingest.events")
 
 OTHER = "OTHER"
 SKEW_SECONDS = 600.0
-#: Settings that extra_params do not change: everybody in Label Studio can edit those.
-OURS_TO_SAY = frozenset({"reviewers"})
+#: What extra_params may say: where an answer and its items stand.
+NAMES_FIELDS = frozenset({"control", "controls", "item_left", "item_right", "coin", "stratum"})
+EXTRA_PARAMS = "extra_params of the ML backend"
 DATA_EVENTS = frozenset(
     (
         *payloads.ANNOTATION_EVENTS,
@@ -44,7 +46,7 @@ def handle_setup(store: Store, settings: Settings, setup: Setup) -> str:
     if info.label_config is not None and info.label_config != project.label_config:
         project = store.projects.describe(project.id, label_config=info.label_config)
     if project.kind == "comparison":
-        # Label Studio repeats extra_params with every health call; only new ones may overrule the dashboard.
+        # Label Studio repeats extra_params with every health call; only new ones say anything.
         if setup.params and dict(setup.params) != dict(project.setup_params):
             project = _apply_params(store, project, setup)
         check_project(store, project)
@@ -195,21 +197,43 @@ def _known_epoch(store: Store, url: str, ref: ProjectRef) -> ProjectRef:
 
 
 def _apply_params(store: Store, project: Project, setup: Setup) -> Project:
-    """Take over extra_params; unknown or wrong ones are reported, not fatal, so that the connection stands."""
+    """Take over the fields that extra_params name; what else they say is reported, not fatal: the connection stands.
+
+    Everybody in Label Studio can edit extra_params, so they tell where the answers stand and nothing about how people
+    are judged; and they tell it before the first answer is judged, since other fields would turn answers around.
+    """
     project = store.projects.describe(project.id, setup_params=setup.params)
-    remedy = "Correct the extra parameters of the ML backend in Label Studio."
+    is_first = not project.counts.get("judged")
+    wanted = {key: value for key, value in setup.params.items() if _differs(project, key, value)}
+    named = {key: value for key, value in wanted.items() if is_first and key in NAMES_FIELDS}
+    refused = {key: value for key, value in wanted.items() if key not in named}
     try:
-        params = {key: value for key, value in setup.params.items() if key not in OURS_TO_SAY}
-        former = project.config.get("sides")
-        project = store.projects.set_config(project.id, parse_config(known_only(params), base=project.config))
-        if project.config["sides"] != former:
-            store.statements.add(project.id, str(project.config["sides"]), "extra_params of the ML backend")
-        parse_config(params, base=project.config)
+        if named:
+            project = store.projects.set_config(project.id, parse_config(named, base=project.config), by=EXTRA_PARAMS)
     except UnusableValueError as error:
+        remedy = "Correct the extra parameters of the ML backend in Label Studio."
         store.problems.open(project.id, "extra_params", f"extra_params: {error}", remedy)
+        return project
+    if refused:
+        tried = ", ".join(f"{key[:60]} = {json.dumps(value)[:80]}" for key, value in sorted(refused.items()))[:800]
+        store.problems.open(
+            project.id,
+            "extra_params",
+            f"extra_params of the ML backend tried to set {tried}; nothing of it was taken over",
+            "They may name the control and the fields, before the first answer. All else is for an owner: on the page "
+            "Settings, or with `evenhand connect`.",
+        )
     else:
         store.problems.resolve(project.id, "extra_params")
     return project
+
+
+def _differs(project: Project, key: str, value: Any) -> bool:
+    """Whether extra_params say something else than the project's settings; what cannot be read does."""
+    try:
+        return bool(parse_config({key: value}, base=project.config).to_json()[key] != project.config.get(key))
+    except UnusableValueError:
+        return True
 
 
 def _note_fields(store: Store, project: Project, tasks: Sequence[dict[str, Any]]) -> Project:

@@ -57,12 +57,12 @@ def connect_project(
     values: Mapping[str, Any],
     *,
     sides: str | None = None,
+    by: str = "evenhand connect",
 ) -> Connection:
     """
     Register the project on both sides; safe to repeat, with the same or with other settings.
 
-    What the owner says of the sides is set with everything else, before answers are read. It is not among the backend's
-    parameters: Label Studio would repeat those with every call, past a later statement.
+    What the owner says of the sides is set with everything else, before answers are read.
     """
     described = client.project(ls_project_id)
     label_config = str(clean(described.get("label_config") or ""))
@@ -76,11 +76,11 @@ def connect_project(
     config = parse_config({**values, **stated}, base=known.config if known else None)
     resolve(config, label_config, known.task_fields if known else ())
     webhook_changed = _install_webhook(client, settings, ls_project_id)
-    backend_was_new = _install_backend(client, settings, ls_project_id, values)
+    backend_was_new = _install_backend(client, settings, ls_project_id)
     title = str(clean(described.get("title") or ""))
-    project = store.projects.register(client.url, ref, title=title, label_config=label_config, config=config)
+    project = store.projects.register(client.url, ref, title=title, label_config=label_config, config=config, by=by)
     store.projects.describe(project.id, title=title, label_config=label_config)
-    project = store.projects.set_config(project.id, config)
+    project = store.projects.set_config(project.id, config, by=by)
     check_project(store, project)
     return Connection(project, config, backend_was_new, webhook_changed)
 
@@ -95,13 +95,14 @@ def _install_webhook(client: LabelStudioClient, settings: Settings, ls_project_i
         ) from error
 
 
-def _install_backend(
-    client: LabelStudioClient, settings: Settings, ls_project_id: int, values: Mapping[str, Any]
-) -> bool:
-    """Add this service as ML backend, or bring the one that is there up to date; whether it is new."""
+def _install_backend(client: LabelStudioClient, settings: Settings, ls_project_id: int) -> bool:
+    """Add this service as ML backend, or bring the one that is there up to date; whether it is new.
+
+    It gets no extra_params: everybody in Label Studio could edit them, and settings stand here.
+    """
     url = service_url(settings)
     fields: dict[str, Any] = {"project": ls_project_id, "url": url, "title": BACKEND_TITLE}
-    fields["extra_params"] = dict(values)
+    fields["extra_params"] = {}
     if settings.basic_auth_user:
         fields["auth_method"] = "BASIC_AUTH"
         fields["basic_auth_user"], fields["basic_auth_pass"] = settings.basic_auth_user, settings.basic_auth_pass

@@ -1,4 +1,4 @@
-"""A project's settings: the same keys in Label Studio's extra_params, the command line, the API and the dashboard."""
+"""A project's settings: the same keys on the command line, in the API and on the dashboard."""
 
 import json
 from collections.abc import Mapping
@@ -178,11 +178,6 @@ def parse_config(values: Mapping[str, Any], base: Mapping[str, Any] | None = Non
     except ConfigurationError as error:
         raise UnusableValueError(f"project settings do not go together: {error}") from error
     return config
-
-
-def known_only(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of `values` whose keys are project settings."""
-    return {key: value for key, value in values.items() if key in KEYS}
 
 
 def _message(detail: Any) -> str:

@@ -32,7 +32,7 @@ def change_config(store: Store, project: Project, values: dict[str, Any], *, by:
     """
     config = parse_config(values, base=project.config)
     resolve(config, project.label_config, project.task_fields)
-    changed = store.projects.set_config(project.id, config)
+    changed = store.projects.set_config(project.id, config, by=by)
     check_project(store, changed)
     if changed.config["sides"] != project.config.get("sides"):
         store.statements.add(project.id, str(changed.config["sides"]), by)

@@ -55,7 +55,7 @@ def state_sides(store: Store, project: Project, sides: str, *, by: str) -> Proje
         return project
     store.statements.add(project.id, sides, by)
     is_new = project.config.get("sides") != setting
-    project = store.projects.set_config(project.id, parse_config({"sides": setting}, base=project.config))
+    project = store.projects.set_config(project.id, parse_config({"sides": setting}, base=project.config), by=by)
     if is_new:
         store.runs.request(project.id, Trigger.CONNECT, by)
     return project

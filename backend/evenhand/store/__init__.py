@@ -62,7 +62,8 @@ class Store:
         self.items = ItemStore(database)
         self.annotators = AnnotatorStore(database)
         self.comparisons = ComparisonStore(database, self.events)
-        self.projects = ProjectStore(database, self.comparisons)
+        self.decisions = DecisionStore(database)
+        self.projects = ProjectStore(database, self.comparisons, self.decisions)
         # What we made of it.
         self.leases = LeaseStore(database)
         self.findings = FindingStore(database)
@@ -72,7 +73,6 @@ class Store:
         self.runs = RunStore(database, self.leases, self.findings, self.rankings, self.flags, self.spending)
         self.live = LiveStore(database)
         self.snapshots = SnapshotStore(database)
-        self.decisions = DecisionStore(database)
         self.statements = StatementStore(database)
         self.follow_ups = FollowUpStore(database)
         # What we told others, and who may ask.

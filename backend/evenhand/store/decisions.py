@@ -1,4 +1,4 @@
-"""Reviewers' decisions: an append-only log, each line sealed by the hash of the one before."""
+"""The log of a project, append-only, each line sealed by the hash of the one before: decisions and settings."""
 
 import hashlib
 import json
@@ -19,7 +19,11 @@ FIRST = "0" * 64
 ERASE = "erase"
 #: A line that takes an earlier one back; its source key names the line.
 WITHDRAW = "withdraw"
+#: A line that tells how a setting was changed; its detail says which, from what, to what.
+SETTING = "setting"
 ERASED_AUTHOR = "erased"
+#: What a person decided about another one, or took back.
+_ABOUT_PEOPLE = decisions.c.decision != SETTING
 
 Redact = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 
@@ -71,7 +75,7 @@ class DecisionStore(Aggregate):
             last = self._last(connection, project_id)
             known = select(decisions).where(decisions.c.project_id == project_id)
             taken = connection.execute(known.where(decisions.c.number == number)).first()
-            if taken is None or taken.decision in (ERASE, WITHDRAW):
+            if taken is None or taken.decision in (ERASE, WITHDRAW, SETTING):
                 raise NotFoundError(f"the log of project {project_id} has no decision {number} to take back")
             key = f"{WITHDRAW}:{number}"
             row = connection.execute(known.where(decisions.c.source_key == key)).first()
@@ -106,8 +110,8 @@ class DecisionStore(Aggregate):
     def page(
         self, project_id: int, *, annotator_id: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Page:
-        """A page of the log, newest first."""
-        query = select(decisions).where(decisions.c.project_id == project_id)
+        """A page of the decisions, newest first."""
+        query = select(decisions).where(decisions.c.project_id == project_id, _ABOUT_PEOPLE)
         if annotator_id is not None:
             query = query.where(decisions.c.annotator_id == annotator_id)
         with self._database.read() as connection:
@@ -119,11 +123,42 @@ class DecisionStore(Aggregate):
 
     def in_force(self, project_id: int) -> list[Decision]:
         """Every decision that was not withdrawn, in the order they reached us."""
-        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
+        mine = (decisions.c.project_id == project_id, _ABOUT_PEOPLE, decisions.c.decision != ERASE)
+        query = select(decisions).where(*mine)
         with self._database.read() as connection:
             lines = [Decision(**row._mapping) for row in connection.execute(query.order_by(decisions.c.number))]
         withdrawn = {line.source_key for line in lines if line.decision == WITHDRAW}
         return [line for line in lines if line.decision != WITHDRAW and f"{WITHDRAW}:{line.number}" not in withdrawn]
+
+    def note_settings_in(
+        self, connection: Connection, project_id: int, before: Mapping[str, Any], after: Mapping[str, Any], by: str
+    ) -> None:
+        """Append a line for every setting that changes, within the transaction that changes it."""
+        for key in (key for key in after if before.get(key) != after[key]):
+            last = self._last(connection, project_id)
+            change = {"key": key, "from": before.get(key), "to": after[key]}
+            values: dict[str, Any] = {
+                "annotator_id": "",
+                "decision": SETTING,
+                "comment": f"{key}: {_shown(change['from'])} → {_shown(change['to'])}",
+                "author": by[:200],
+                "source": "settings",
+                "source_key": f"{SETTING}:{last.number + 1 if last else 1}",
+                "run_id": None,
+                "detail": json.dumps(change),
+            }
+            self._append_line(connection, project_id, last, values, None)
+
+    def setting_changes(
+        self, project_id: int, *, after: float = 0.0, until: float | None = None, limit: int = 200
+    ) -> list[Decision]:
+        """How settings were changed, newest first; of a time only, where one is given."""
+        mine = [decisions.c.project_id == project_id, ~_ABOUT_PEOPLE, decisions.c.recorded_at > after]
+        if until is not None:
+            mine.append(decisions.c.recorded_at <= until)
+        query = select(decisions).where(*mine).order_by(decisions.c.number.desc()).limit(limit)
+        with self._database.read() as connection:
+            return [Decision(**row._mapping) for row in connection.execute(query)]
 
     def verify(self, project_id: int) -> ChainCheck:
         """Recompute the chain from its start."""
@@ -217,12 +252,17 @@ def _covers(text: str) -> dict[int, str]:
 def seal(values: Mapping[str, Any]) -> str:
     """The hash of one line, which covers the hash of the line before; lines of older versions have no salt."""
     kept = {key: value for key, value in values.items() if key not in ("hash", "redacted_by")}
-    return _digest({key: value for key, value in kept.items() if value or key not in ("salt", "covers")})
+    return _digest({key: value for key, value in kept.items() if value or key not in ("salt", "covers", "detail")})
 
 
 def redaction_seal(values: Mapping[str, Any]) -> str:
     """The hash of what a redaction left of a line, the line's first hash included."""
-    return _digest(values)
+    return _digest({key: value for key, value in values.items() if value is not None or key != "detail"})
+
+
+def _shown(value: Any) -> str:
+    """A setting's value as people read it."""
+    return "nothing" if value in (None, [], {}) else value if isinstance(value, str) else json.dumps(value)
 
 
 def _digest(values: Mapping[str, Any]) -> str:

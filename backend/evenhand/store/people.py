@@ -220,6 +220,7 @@ class PersonStore(Aggregate):
                 "annotator_id": pseudonymous if is_about else line["annotator_id"],
                 "author": ERASED_AUTHOR if is_by else line["author"],
                 "comment": "" if is_about or is_named else line["comment"],
+                "detail": None if is_about or is_named else line["detail"],
             }
 
         tally["decisions"] = self._decisions.redact_in(connection, project.id, pseudonymous, redact)

@@ -10,6 +10,7 @@ from evenhand.domain import Kind, Project, ProjectRef
 from evenhand.projects.config import ProjectConfig
 from evenhand.store.comparisons import ComparisonStore
 from evenhand.store.database import Aggregate, Database
+from evenhand.store.decisions import DecisionStore
 from evenhand.store.project_rows import missing_project
 from evenhand.store.schema import projects
 
@@ -20,9 +21,9 @@ MAX_FIELDS = 200
 class ProjectStore(Aggregate):
     """Registering and finding projects."""
 
-    def __init__(self, database: Database, comparisons: ComparisonStore) -> None:
+    def __init__(self, database: Database, comparisons: ComparisonStore, decisions: DecisionStore) -> None:
         super().__init__(database)
-        self._comparisons = comparisons
+        self._comparisons, self._decisions = comparisons, decisions
 
     def register(
         self,
@@ -34,6 +35,7 @@ class ProjectStore(Aggregate):
         kind: Kind = "comparison",
         alerts_for: int | None = None,
         config: ProjectConfig | None = None,
+        by: str = "evenhand",
     ) -> Project:
         """Find or create the project (ref.epoch None counts as 0); an existing one keeps its settings.
 
@@ -62,7 +64,8 @@ class ProjectStore(Aggregate):
             if ls_url:
                 self._adopt(connection, ls_url, ref.ls_project_id, epoch)
             insert = self._database.insert(projects).values(**values)
-            connection.execute(insert.on_conflict_do_nothing(index_elements=["ls_url", "ls_project_id", "epoch"]))
+            insert = insert.on_conflict_do_nothing(index_elements=["ls_url", "ls_project_id", "epoch"])
+            is_new = connection.execute(insert).rowcount == 1
             mine = (
                 projects.c.ls_url == ls_url,
                 projects.c.ls_project_id == ref.ls_project_id,
@@ -70,8 +73,11 @@ class ProjectStore(Aggregate):
             )
             back = update(projects).where(*mine, projects.c.deleted_at.is_not(None))
             connection.execute(back.values(deleted_at=None, full_pull_needed=True))
-            query = select(projects).where(*mine)
-            return to_project(connection.execute(query).one())
+            found = to_project(connection.execute(select(projects).where(*mine)).one())
+            if is_new and config is not None:
+                usual = ProjectConfig.model_validate({}).to_json()
+                self._decisions.note_settings_in(connection, found.id, usual, found.config, by)
+            return found
 
     def find(self, ls_url: str, ref: ProjectRef) -> Project | None:
         """The project of this address (any, if '') with this id and epoch; without epoch the newest one."""
@@ -100,8 +106,11 @@ class ProjectStore(Aggregate):
         with self._database.read() as connection:
             return [to_project(row) for row in connection.execute(query.order_by(projects.c.id))]
 
-    def set_config(self, project_id: int, config: ProjectConfig) -> Project:
-        """Store new settings; answers that count or no longer count follow, a new reading asks for a full pull."""
+    def set_config(self, project_id: int, config: ProjectConfig, *, by: str = "evenhand") -> Project:
+        """Store new settings, with a line of the log for each that changes.
+
+        Answers that count or no longer count follow; a new reading asks for a full pull.
+        """
         with self._database.write() as connection:
             row = _locked(connection, project_id)
             former = ProjectConfig.model_validate(row.config)
@@ -109,6 +118,7 @@ class ProjectStore(Aggregate):
             if any(getattr(former, key) != getattr(config, key) for key in READING_KEYS):
                 values["full_pull_needed"] = True
             connection.execute(update(projects).where(projects.c.id == project_id).values(**values))
+            self._decisions.note_settings_in(connection, project_id, former.to_json(), config.to_json(), by)
             self._comparisons.rejudge(connection, project_id, former)
         return self.get(project_id)
 

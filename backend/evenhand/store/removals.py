@@ -36,7 +36,7 @@ class RemovalStore(Aggregate):
         pseudonym = f"erased-{randomness.token_hex(4)}"
 
         def redact(_: Mapping[str, Any]) -> dict[str, Any]:
-            return {"annotator_id": pseudonym, "author": ERASED_AUTHOR, "comment": ""}
+            return {"annotator_id": pseudonym, "author": ERASED_AUTHOR, "comment": "", "detail": None}
 
         self._decisions.redact_in(connection, project_id, pseudonym, redact)
         gone = _delete_rows(connection, project_id)

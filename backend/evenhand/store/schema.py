@@ -206,6 +206,7 @@ decisions = Table(
     Column("salt", Text, nullable=False, server_default=""),
     Column("covers", Text),
     Column("redacted_by", BigInteger),
+    Column("detail", Text),
     PrimaryKeyConstraint("project_id", "number"),
     UniqueConstraint("project_id", "source_key"),
     Index(None, "project_id", "annotator_id"),

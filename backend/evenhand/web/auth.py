@@ -23,7 +23,7 @@ from evenhand.label_studio.payloads import TRAINING
 from evenhand.settings import SECRET_HEADER, is_loopback
 from evenhand.web.context import get_settings, get_store, wants_html
 from evenhand.web.passwords import PasswordDesk, same
-from evenhand.web.rights import SAFE_METHODS, Access, access_needed, is_allowed
+from evenhand.web.rights import LABEL_STUDIO_S, SAFE_METHODS, Access, access_needed, is_allowed
 
 CSRF_FIELD = "csrf_token"
 CSRF_HEADER = "X-CSRF-Token"
@@ -44,6 +44,11 @@ class User:
     name: str
     via: Literal["session", "basic", "secret", "open"]
     role: Role
+    is_label_studio: bool = False
+
+    def may(self, needed: Access) -> bool:
+        """Whether this caller may: by the role, and Label Studio's own credential whatever role it was given."""
+        return is_allowed(self.role, needed) or (self.is_label_studio and is_allowed("protocol", needed))
 
 
 def init_app(app: Flask) -> None:
@@ -119,7 +124,9 @@ def _guard() -> WerkzeugResponse | None:
     if user is None and needed != "public":
         return _turn_away(needed)
     _require_csrf(user, needed)
-    if user is not None and not is_allowed(user.role, needed):
+    if user is not None and not user.may(needed):
+        if needed in LABEL_STUDIO_S:
+            raise ForbiddenError(f"{user.name} has the role {user.role}; this route is Label Studio's own")
         raise ForbiddenError(f"{user.name} has the role {user.role}; this needs {needed} (`evenhand users add --role`)")
     return None
 
@@ -141,19 +148,20 @@ def _identify(needed: Access) -> User | None:
     sent = request.headers.get(SECRET_HEADER)
     if needed == "webhook" and sent is not None and settings.webhook_secret:
         if same(sent, settings.webhook_secret):
-            return User("Label Studio", "secret", "protocol")
+            return User("Label Studio", "secret", "protocol", is_label_studio=True)
         raise UnauthorizedError(f"{SECRET_HEADER} is wrong; run `evenhand connect` to install the right one")
     basic = request.authorization
     if basic is not None and basic.type == "basic":
         name, password = basic.username or "", basic.password or ""
         if settings.has_credentials or _has_users():
-            return User(name, "basic", _check_password(name, password))
+            is_theirs = settings.has_credentials and same(name, settings.basic_auth_user)
+            return User(name, "basic", _check_password(name, password), is_label_studio=is_theirs)
     user = _session_user()
     if user is not None:
         return user
     needs_secret = needed == "webhook" and bool(settings.webhook_secret) and not _is_training()
     if not needs_secret and _is_local_request() and is_open():
-        return User(LOCAL_USER, "open", "owner")
+        return User(LOCAL_USER, "open", "owner", is_label_studio=True)
     return None
 
 

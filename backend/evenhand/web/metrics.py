@@ -102,7 +102,7 @@ def init_app(app: Flask, store: Store) -> None:
 
 
 @bp.get("/metrics")
-@access("protocol")
+@access("metrics")
 def metrics() -> Response:
     """Everything in Prometheus' text format."""
     from flask import current_app

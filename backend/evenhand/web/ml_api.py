@@ -38,7 +38,7 @@ def ready() -> tuple[Response, int]:
 
 
 @bp.get("/")
-@access("protocol")
+@access("public")
 def root() -> WerkzeugResponse:
     """Health for programs, the dashboard for people."""
     return redirect("/ui/") if wants_html() else health()

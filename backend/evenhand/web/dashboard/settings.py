@@ -68,6 +68,7 @@ def _form(found: Project, values: Mapping[str, Any], *, message: str, wrong: Map
         titles={field.key: field.title for field in FIELDS},
         offered=_offered(found),
         in_use=_in_use(found),
+        changes=get_store().decisions.setting_changes(found.id),
     )
 
 
