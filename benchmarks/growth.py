@@ -31,7 +31,7 @@ from evenhand.ingest.events import handle_event
 from evenhand.label_studio import payloads
 from evenhand.runs.run import analyse
 from evenhand.runs.statistics import StatisticsCache
-from evenhand.runs.worker import Runs
+from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.engine import migrate, open_engine

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from evenhand.app import create_app
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from flask.testing import FlaskClient

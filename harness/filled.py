@@ -13,7 +13,7 @@ from evenhand.domain import (
     Task,
     Trigger,
 )
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.store import Store
 
 from harness.label_configs import PAIRWISE

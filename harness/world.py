@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from evenhand.domain import Batch, Project, ProjectRef, RunResult, Task, Trigger, plain_answer
-from evenhand.runs.worker import Runs
+from evenhand.server.worker import Runs
 from evenhand.store import Store
 
 from fdr_core.simulate import small_team

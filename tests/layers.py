@@ -80,7 +80,7 @@ LAYERS = (
         "core report",
         ("fdr_core.report", "fdr_core.judges.gate_report", "fdr_core.judges.preference_texts"),
         uses=("numerics", "tables", "core edges"),
-        libraries=("jinja2", "pandas"),
+        libraries=("jinja2", "numpy", "pandas"),
     ),
     Layer(
         "core commands",
@@ -99,13 +99,13 @@ LAYERS = (
             "evenhand.judged",
             "evenhand.logs",
             "evenhand.private_files",
+            "evenhand.project_config",
             "evenhand.pseudonyms",
             "evenhand.settings",
             "evenhand.label_studio.label_config",
             "evenhand.label_studio.payloads",
             "evenhand.label_studio.review_fields",
             "evenhand.label_studio.side_words",
-            "evenhand.projects.config",
         ),
         exactly=("evenhand",),
         uses=CORE,
@@ -121,6 +121,7 @@ LAYERS = (
     Layer(
         "use cases",
         (
+            "evenhand.administer",
             "evenhand.ingest",
             "evenhand.label_studio",
             "evenhand.projects",
@@ -150,8 +151,8 @@ LAYERS = (
     Layer(
         "server",
         ("evenhand.server",),
-        uses=("domain and payloads", "store", "web"),
-        libraries=("gunicorn", "prometheus_client"),
+        uses=("domain and payloads", "store", "use cases", "web", *CORE),
+        libraries=("gunicorn", "prometheus_client", "requests"),
     ),
     Layer(
         "commands",

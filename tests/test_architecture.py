@@ -105,7 +105,7 @@ def test_layers_when_imports_point_inward_are_kept(tmp_path: Path) -> None:
     ("module", "name"),
     [
         ("evenhand.projects.reading", "use cases"),
-        ("evenhand.projects.config", "domain and payloads"),
+        ("evenhand.project_config", "domain and payloads"),
         ("fdr_core", "core edges"),
         ("fdr_core.randomisation.coins", "numerics"),
         ("fdr_core.inputs.arena", "tables"),

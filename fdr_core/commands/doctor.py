@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from fdr_core.commands import Service
-from fdr_core.inputs.examine import Examination, examine
+from fdr_core.report.examine import Examination, examine
 from fdr_core.terminal import exits_2_on_bad_input, printable
 
 _COINS = {"coin": "recorded", "task": "one per task", "own": "one per answer"}

@@ -7,7 +7,7 @@ from evenhand.domain import Kind, Project, ProjectRef, RunResult, Trigger
 from evenhand.ingest.pull import pull_project
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.publish import PublishReport, publish_project
 from evenhand.publish.tab import is_ours
 from evenhand.settings import Settings

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from evenhand.administer.privacy import Person, erase_person, export_person, find_person
 from evenhand.cli import main as program
 from evenhand.domain import Batch, Project, ProjectRef, Review, RunResult, StoredEvidence, Trigger
 from evenhand.errors import NotFoundError, StoreBusyError, UnusableValueError
@@ -16,13 +17,12 @@ from evenhand.ingest.pull import pull_project
 from evenhand.ingest.reviews import take_reviews
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import Transport
-from evenhand.projects.config import ProjectConfig
-from evenhand.projects.privacy import Person, erase_person, export_person, find_person
+from evenhand.project_config import ProjectConfig
 from evenhand.publish import publish_project
 from evenhand.publish.tab import SUFFIX
 from evenhand.runs.run import analyse, data_hash
 from evenhand.runs.statistics import StatisticsCache
-from evenhand.runs.worker import Runs
+from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.engine import WRITE

@@ -8,10 +8,10 @@ from evenhand.domain import Project, ProjectRef, Publication, Trigger
 from evenhand.ingest.pull import pull_project
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.publish.context import Context
 from evenhand.runs.schedule import pull_is_due, run_is_due
-from evenhand.runs.worker import Chores
+from evenhand.server.worker import Chores
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.schema import leases

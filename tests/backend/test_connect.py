@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from evenhand.administer.connect import ConnectError, connect_project
+from evenhand.administer.doctor import Check, examine
 from evenhand.commands._around import SERVICE
 from evenhand.commands.connect import connect
 from evenhand.commands.sync import sync
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.client import LabelStudioClient
-from evenhand.label_studio.connect import ConnectError, connect_project
-from evenhand.label_studio.doctor import Check, examine
 from evenhand.label_studio.transport import LabelStudioMissingError, Transport
 from evenhand.label_studio.webhooks import ensure_webhook
-from evenhand.projects.config import Publish, parse_config
+from evenhand.project_config import Publish, parse_config
 from evenhand.publish.cards import LABEL_CONFIG
 from evenhand.settings import Settings
 from evenhand.store import Store
@@ -73,7 +73,7 @@ def training(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         sent.append({"url": url, "body": body, **options})
         return 200
 
-    monkeypatch.setattr("evenhand.label_studio.doctor.knock", knock)
+    monkeypatch.setattr("evenhand.administer.doctor.knock", knock)
     return sent
 
 

@@ -11,10 +11,10 @@ from evenhand.errors import PayloadError, UnusableValueError
 from evenhand.ingest.events import handle_event
 from evenhand.label_studio.label_config import Reading, other_controls, resolve
 from evenhand.label_studio.payloads import prediction, read_comparison, read_event, read_judgement
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.projects.reading import change_config, reading_of
 from evenhand.publish import follow_up
-from evenhand.runs.worker import Runs
+from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store
 

@@ -14,7 +14,7 @@ import pytest
 from evenhand.app import create_app
 from evenhand.domain import ProjectRef
 from evenhand.logs import JsonFormatter
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.engine import WRITE, migrate, open_engine

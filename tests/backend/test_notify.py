@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 from evenhand.domain import Batch, Comparison, Project, ProjectRef, RunResult, StoredEvidence, Trigger
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.publish.notify import SendReport, send_due
 from evenhand.settings import Settings
 from evenhand.store.schema import leases

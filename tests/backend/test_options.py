@@ -3,7 +3,7 @@
 import click
 import pytest
 from evenhand.errors import UnusableValueError
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.web.dashboard.setting_fields import GROUPS
 
 from fdr_core.commands.analyze import analyze

@@ -14,7 +14,7 @@ from evenhand.errors import PayloadError, UnusableValueError
 from evenhand.label_studio import payloads
 from evenhand.label_studio.label_config import Reading, parse_label_config, resolve
 from evenhand.label_studio.side_words import outcomes_of, paired_fields
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from hypothesis import given
 from hypothesis import strategies as st
 

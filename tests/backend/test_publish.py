@@ -12,7 +12,7 @@ from evenhand.ingest.reviews import take_reviews
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.review_fields import MOST_TABS
 from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.publish import publish_project
 from evenhand.publish.tab import FORMER_PREFIX, SUFFIX, TITLE
 

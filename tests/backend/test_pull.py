@@ -11,7 +11,7 @@ from evenhand.domain import Batch, Project, ProjectRef
 from evenhand.ingest.pull import ProjectGoneError, pull_project
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import LabelStudioTokenError, LabelStudioUnreachableError, Transport
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.projects.reading import reading_of
 from evenhand.store import Store
 

@@ -4,13 +4,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from evenhand.administer.disconnect import disconnect_project
 from evenhand.errors import UnusableValueError
-from evenhand.label_studio.disconnect import disconnect_project
 from evenhand.label_studio.label_config import resolve
 from evenhand.label_studio.review_fields import PREFIX, is_review_field, review_field
 from evenhand.label_studio.side_words import paired_fields
 from evenhand.label_studio.transport import LabelStudioRejectedError, LabelStudioUnreachableError
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.publish import ranks
 from evenhand.publish.tab import SUFFIX
 

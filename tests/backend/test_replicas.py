@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from evenhand.domain import Batch, Run, plain_answer
 from evenhand.projects.reading import change_config
-from evenhand.runs.worker import LEASE_SECONDS
+from evenhand.server.worker import LEASE_SECONDS
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from evenhand.store.schema import leases, runs

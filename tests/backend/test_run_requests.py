@@ -1,7 +1,7 @@
 """Runs that people ask for, beside those of the schedule."""
 
 from evenhand.domain import Batch, Project, Trigger
-from evenhand.runs.worker import Runs
+from evenhand.server.worker import Runs
 from evenhand.store import Store
 
 from tests.backend.stored_crowd import crowd_rows

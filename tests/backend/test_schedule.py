@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from evenhand.domain import Project, Run
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.runs.schedule import has_new_settings, pull_is_due, run_is_due
 
 NOW = 1_000_000.0

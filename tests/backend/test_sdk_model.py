@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from evenhand.domain import ProjectRef
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.settings import Settings
 from evenhand.store import open_store
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from evenhand.app import create_app
 from evenhand.domain import Batch, ProjectRef, Trigger
-from evenhand.runs.worker import Chores
+from evenhand.server.worker import Chores
 from evenhand.settings import Settings
 from evenhand.store import Store
 from flask import Flask

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from evenhand.administer.disconnect import disconnect_project
 from evenhand.app import create_app
 from evenhand.domain import Trigger
 from evenhand.errors import StoreBusyError
-from evenhand.label_studio.disconnect import disconnect_project
 from evenhand.projects.find import project_named
 from evenhand.projects.reading import change_config
 from evenhand.projects.sides import state_sides

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from evenhand.domain import Batch, Project, ProjectRef, Trigger
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.runs import statistics
 from evenhand.runs.run import data_hash
 from evenhand.runs.snapshots import SnapshotError, decode, encode
 from evenhand.runs.statistics import StatisticsCache
-from evenhand.runs.worker import Runs
+from evenhand.server.worker import Runs
 from evenhand.store import Store
 from evenhand.store.schema import statistics_parts
 from evenhand.store.snapshots import Snapshot

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from evenhand.domain import Batch, Comparison, Project, ProjectRef, Task
 from evenhand.judged import Policy
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.store import Store
 from evenhand.store.engine import open_engine, to_json
 from evenhand.store.merge import Merge

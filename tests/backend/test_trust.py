@@ -23,8 +23,9 @@ from evenhand.errors import StoreBusyError, StoreError, TooManyAttemptsError
 from evenhand.ingest.events import handle_events
 from evenhand.ingest.group_commit import GroupCommit
 from evenhand.logs import JsonFormatter
-from evenhand.runs import live, worker
-from evenhand.runs.worker import Runs
+from evenhand.runs import live
+from evenhand.server import worker
+from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store, people
 from evenhand.store.engine import open_engine

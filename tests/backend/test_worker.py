@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from evenhand.domain import Batch, Comparison, Project, Run, Task, Trigger
 from evenhand.errors import ConflictError
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.runs.live import LiveDesk
 from evenhand.runs.run import analyse, data_hash, evidence_in_time
 from evenhand.runs.statistics import StatisticsCache
-from evenhand.runs.worker import Runs
+from evenhand.server.worker import Runs
 from evenhand.store import Store
 
 from fdr_core import Comparisons, detect
@@ -425,7 +425,7 @@ def test_worker_with_nothing_to_do_asks_once_for_all_projects(
 def test_worker_gives_large_arrays_back_to_the_system() -> None:
     script = """
 import numpy as np, psutil
-from evenhand.runs.worker import give_large_blocks_back
+from evenhand.server.worker import give_large_blocks_back
 
 give_large_blocks_back()
 before = psutil.Process().memory_info().rss

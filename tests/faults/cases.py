@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.runs.worker import LEASE_SECONDS
+from evenhand.server.worker import LEASE_SECONDS
 
 from harness.postgres import PostgresServer
 from tests.faults import real

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from evenhand.errors import StoreError
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR
-from evenhand.runs.worker import CHORE_POLL_SECONDS
+from evenhand.server.worker import CHORE_POLL_SECONDS
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 

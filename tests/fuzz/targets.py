@@ -19,7 +19,7 @@ from evenhand.errors import RequestError, UnusableValueError
 from evenhand.json_values import parse_json
 from evenhand.label_studio.label_config import parse_label_config, resolve
 from evenhand.label_studio.payloads import read_comparison, read_event, read_review, read_setup, read_task
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.backup import BackupError, read_manifest, write_backup

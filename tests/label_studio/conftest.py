@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from evenhand.app import create_app
 from evenhand.cli import main
 from evenhand.logs import JsonFormatter
-from evenhand.runs.worker import Chores, Runs
+from evenhand.server.worker import Chores, Runs
 from evenhand.settings import TABLE, Settings
 from evenhand.store import Store, open_store
 from flask import Flask

@@ -32,8 +32,8 @@ def examine_service() -> None:
 
 
 def _examine() -> None:
+    from evenhand.administer.doctor import examine
     from evenhand.commands._service import open_service
-    from evenhand.label_studio.doctor import examine
 
     with open_service() as service:
         checks = examine(service.settings, service.store, service.client)

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
+from evenhand.administer.connect import WHO_SEES_IT, connect_project
 from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import Service, open_service
 from evenhand.domain import Project, Trigger
 from evenhand.ingest.pull import pull_project
-from evenhand.label_studio.connect import WHO_SEES_IT, connect_project
 from evenhand.label_studio.label_config import PREPARED_COIN, other_controls
 from evenhand.label_studio.webhooks import service_url
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.projects.reading import reading_of
 from evenhand.projects.sides import ASSIGNMENTS, assignment_of, setting_of, state_sides
 from evenhand.runs.first_look import first_look

@@ -2,9 +2,9 @@
 
 import click
 
+from evenhand.administer.disconnect import disconnect_project
 from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import open_service
-from evenhand.label_studio.disconnect import disconnect_project
 from evenhand.projects.find import project_named
 from fdr_core.report.words import plural
 from fdr_core.terminal import printable

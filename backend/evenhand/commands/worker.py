@@ -16,7 +16,7 @@ def worker() -> None:
     """Run the worker alone: pulls, runs, publishing; several may share one PostgreSQL."""
     os.nice(10)  # events are answered first
     # Imported here: the worker loads the numerics, which `evenhand worker --help` does not need.
-    from evenhand.runs.worker import run_worker
+    from evenhand.server.worker import run_worker
 
     settings = Settings.from_env(os.environ)
     configure_logging(settings.log_level, settings.secrets())

@@ -12,7 +12,7 @@ from typing import Any
 from evenhand.domain import Decision, Project, Review
 from evenhand.errors import ForbiddenError, PayloadError
 from evenhand.label_studio.payloads import read_review
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, resolve
 from evenhand.store import Store
 

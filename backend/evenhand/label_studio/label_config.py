@@ -9,7 +9,7 @@ from typing import Literal
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.review_fields import is_review_field
 from evenhand.label_studio.side_words import outcomes_of, paired_fields
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 
 ControlType = Literal["pairwise", "choices", "rating"]
 TAGS: Mapping[str, ControlType] = {"Pairwise": "pairwise", "Choices": "choices", "Rating": "rating"}

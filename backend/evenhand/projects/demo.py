@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.domain import Batch, Comparison, Project, ProjectRef, Task, Trigger, plain_answer
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.store import Store
 from fdr_core.simulate import Simulated, small_team, unique_pairs
 

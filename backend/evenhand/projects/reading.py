@@ -7,7 +7,7 @@ from typing import Any
 from evenhand.domain import Project, Trigger
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.label_config import Reading, resolve
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.store import Store
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenhand.domain import Project, Trigger
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.store import Store
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evenhand.domain import Project
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.transport import LabelStudioError
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.publish import alerts, follow_up, predictions, tab
 from evenhand.publish.context import Context
 from evenhand.settings import Settings

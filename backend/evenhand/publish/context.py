@@ -10,7 +10,7 @@ from typing import Any
 from evenhand.domain import Project, Publication, Run
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.transport import LabelStudioError
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.settings import Settings
 from evenhand.store import Store
 

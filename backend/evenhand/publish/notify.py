@@ -16,7 +16,7 @@ from typing import Any
 import requests
 
 from evenhand.domain import Project, Publication
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.settings import Settings
 from evenhand.store import Store

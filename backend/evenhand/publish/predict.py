@@ -7,7 +7,7 @@ from evenhand.domain import Project, ProjectRef, Run, Task
 from evenhand.json_values import ids
 from evenhand.label_studio import payloads
 from evenhand.label_studio.label_config import Reading
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.projects.model_version import current_version
 from evenhand.projects.reading import reading_of
 from evenhand.settings import Settings

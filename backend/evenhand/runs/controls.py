@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from evenhand.domain import Project
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.projects.reading import reading_of
 from evenhand.runs.statistics import coin_source_of
 from evenhand.store import Store

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from evenhand.domain import Project
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.runs.run import note_left_out
 from evenhand.runs.statistics import StatisticsCache
 from evenhand.runs.warnings import sides_remedy

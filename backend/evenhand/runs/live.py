@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.domain import Change, Project, StoredEvidence
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.runs.warnings import audit_lets_warn, due_warnings
 from evenhand.store import Store
 from fdr_core.live import LiveConsensus

@@ -10,7 +10,7 @@ import pandas as pd
 
 from evenhand.domain import Project, RunResult
 from evenhand.judged import Policy
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.runs.controls import judged_beside
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import Current

@@ -1,7 +1,7 @@
 """When a project is due: pure decisions on what is stored, so that every replica decides alike."""
 
 from evenhand.domain import Project, Run
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 
 #: A burst of answers is waited out for this long, but never longer than MAX_WAIT after the first reason for a run.
 QUIET_SECONDS = 2.0

@@ -18,7 +18,7 @@ from sqlalchemy import JSON, Connection, Engine, MetaData, Table, inspect, selec
 from sqlalchemy.exc import DatabaseError, StatementError
 
 from evenhand.errors import BackendError
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.store import backup_seals as seals
 from evenhand.store.backup_rows import checked_row
 from evenhand.store.decisions import check_chain

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from evenhand.domain import Applied, Batch, Change
 from evenhand.judged import Policy, coin_label
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.store.database import Aggregate, Database, chunks, select_in, without_project
 from evenhand.store.erased import Erased
 from evenhand.store.events import EventStore

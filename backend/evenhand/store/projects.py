@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, or_, select, update
 
 from evenhand.domain import Kind, Project, ProjectRef
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.store.comparisons import ComparisonStore
 from evenhand.store.database import Aggregate, Database
 from evenhand.store.decisions import DecisionStore

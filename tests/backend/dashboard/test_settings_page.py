@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from evenhand.domain import Project
-from evenhand.projects.config import parse_config
+from evenhand.project_config import parse_config
 from evenhand.settings import Settings
 from evenhand.store import Store
 from flask.testing import FlaskClient

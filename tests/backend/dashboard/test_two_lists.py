@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from evenhand.domain import Project, RunResult, Trigger
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.settings import Settings
 from evenhand.store import Store
 from flask.testing import FlaskClient

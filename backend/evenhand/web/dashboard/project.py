@@ -6,7 +6,7 @@ from typing import Any
 from flask import render_template, request
 
 from evenhand.domain import Project, Run
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, argument, bp, chosen_run, mark_of, page_number, paging, project_page
 from evenhand.web.dashboard.review import queue_of

@@ -8,11 +8,11 @@ import requests
 from flask import flash, make_response, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
+from evenhand.administer.connect import connect_project
 from evenhand.domain import Project, Trigger
 from evenhand.errors import NotFoundError, PayloadError, RequestError
 from evenhand.ingest.pull import pull_project
 from evenhand.label_studio.client import LabelStudioClient, client_from_settings
-from evenhand.label_studio.connect import connect_project
 from evenhand.label_studio.transport import LabelStudioError
 from evenhand.label_studio.webhooks import service_url
 from evenhand.projects.demo import DEMOS, load_demo

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 from evenhand.domain import Project
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.label_config import parse_label_config, resolve
-from evenhand.projects.config import ProjectConfig, UnfitSettingsError
+from evenhand.project_config import ProjectConfig, UnfitSettingsError
 from evenhand.projects.reading import change_config
 from evenhand.store.projects import READING_KEYS
 from evenhand.web.auth import current_user

@@ -3,7 +3,7 @@
 import requests
 from flask import render_template, request
 
-from evenhand.label_studio import doctor
+from evenhand.administer import doctor
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.transport import Transport
 from evenhand.projects.overview import overview

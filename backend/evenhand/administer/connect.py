@@ -11,7 +11,7 @@ from evenhand.label_studio.label_config import resolve
 from evenhand.label_studio.payloads import clean
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioForbiddenError, LabelStudioRejectedError
 from evenhand.label_studio.webhooks import ensure_webhook, service_url
-from evenhand.projects.config import ProjectConfig, parse_config
+from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.projects.reading import check_project
 from evenhand.publish.cards import LABEL_CONFIG
 from evenhand.settings import Settings, is_loopback

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from evenhand.administer.connect import BACKEND_FIX, WEBHOOK_FIX
 from evenhand.domain import Project
 from evenhand.errors import BackendError, StoreError
 from evenhand.label_studio.client import LabelStudioClient
-from evenhand.label_studio.connect import BACKEND_FIX, WEBHOOK_FIX
 from evenhand.label_studio.payloads import TRAINING
 from evenhand.label_studio.transport import (
     LabelStudioError,

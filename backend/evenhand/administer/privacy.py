@@ -12,7 +12,7 @@ from evenhand.errors import NotFoundError, StoreBusyError, UnusableValueError
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from evenhand.label_studio.transport import LabelStudioError
-from evenhand.projects.config import ProjectConfig
+from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.publish.context import Context
 from evenhand.publish.tab import publish_tab

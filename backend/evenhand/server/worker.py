@@ -33,7 +33,7 @@ from evenhand.store.runs import DROPPED_WITHOUT_NEWS
 from fdr_core import FdrCoreError
 from fdr_core.live import LiveConsensus
 
-logger = logging.getLogger("evenhand.runs.worker")
+logger = logging.getLogger("evenhand.server.worker")
 
 POLL_SECONDS = 0.5
 CHORE_POLL_SECONDS = 2.0

@@ -1,0 +1,1 @@
+"""What a person asks for: connecting and disconnecting a project, checking the service, erasing somebody."""
