@@ -149,8 +149,6 @@ def detect(
     laps.take("audit")
     bias = bias_before_flags(answers, table.sums, ridge=0.0 if audited.construction == "paper" else ridge)
     tested = _test(answers, table, audited, bias, ridge, options)
-    if tested:
-        bias = bias.in_line_with(tested.judged, tested.tests.p_value)
     laps.take("tests")
     lbi = _knockoff_lbi(answers, table, audited, bias, options, progress, clock)
     laps.take("lbi")
@@ -182,8 +180,9 @@ def _with_those_to_judge(audited: Audit, judge: str) -> Audit:
     if judge == "assessable" or audited.construction == "none":
         return audited
     reason = "Everybody is judged, however few the answers, as in the paper."
+    everybody = np.ones_like(audited.assessable)
     return replace(
-        audited, assessable=np.ones_like(audited.assessable), reasons=[*audited.reasons, reason],
+        audited, assessable=everybody, assessable_by_lbi=everybody, reasons=[*audited.reasons, reason],
         figures={**audited.figures, "assessable": len(audited.assessable)},
     )  # fmt: skip
 
@@ -210,8 +209,7 @@ def _test(
         n_items=len(table.items),
         n_annotators=len(table.annotators),
         judged=judged,
-        bias=bias.estimate,
-        min_bias=options.min_bias,
+        leans=bias.side_of_interest(options.min_bias),
         ridge=ridge,
         part_key=table.part_keys(audited.coin) if audited.how == "shared coins" else None,
     )
@@ -244,7 +242,7 @@ def _knockoff_lbi(
     clock: Callable[[], float] | None,
 ) -> LbiResult | None:
     """Knockoff LBI; None where it was left out or nobody can be judged by it."""
-    judged = np.flatnonzero(audited.assessable)
+    judged = np.flatnonzero(audited.assessable_by_lbi)
     if not options.draws or audited.construction == "none" or not len(judged):
         return None
     return run_lbi(
@@ -290,7 +288,7 @@ def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, bias: 
     can_judge = (audited.construction if by_lbi else audited.how) != "none"
     return Judgement(
         can_judge=can_judge,
-        judged=audited.assessable & can_judge,
+        judged=(audited.assessable_by_lbi if by_lbi else audited.assessable) & can_judge,
         flagged=on_lbi if by_lbi else on_exact,
         opinions=opinions,
         p_value=p_value,

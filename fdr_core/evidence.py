@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from fdr_core.answers import Answers, Sums
 from fdr_core.codes import are_all_different
 from fdr_core.design import information_left, item_solver
 from fdr_core.randomisation.convolution import SignSums, group_starts
-from fdr_core.selection import SIGNIFICANT
 from fdr_core.types import Floats, Ints
 
 
@@ -44,23 +42,10 @@ class Bias:
     low: Floats
     high: Floats
 
-    def in_line_with(self, who: Ints, p_value: Floats) -> Bias:
-        """Where a significant exact test says more than residuals do, an interval from the test, which excludes 0.
-
-        The test weighs answers by what they tell; its interval is the estimate times ``1 -+ z(.05) / z(p)``.
-
-        Parameters
-        ----------
-        who : codes of the tested; p_value : of their tests.
-        """
-        p = np.ones(len(self.estimate))
-        p[who] = p_value
-        reach = np.abs(self.estimate) * norm.isf(0.025) / np.maximum(norm.isf(p / 2), 1e-3)
-        is_narrower = (p < SIGNIFICANT) & (self.low <= 0) & (self.high >= 0)
-        low = np.where(is_narrower, np.maximum(self.estimate - 0.999 * reach, -1.0), self.low)
-        return Bias(
-            self.estimate, low, np.where(is_narrower, np.minimum(self.estimate + 0.999 * reach, 1.0), self.high)
-        )
+    def side_of_interest(self, min_bias: float) -> Ints:
+        """1 for left, -1 for right; 0 where the lean is smaller than ``min_bias``, or the interval holds 0."""
+        is_seen = (np.abs(self.estimate) >= min_bias) & ((self.low > 0) | (self.high < 0))
+        return np.where(is_seen, np.sign(self.estimate), 0).astype(np.int64)
 
 
 def bias_before_flags(answers: Answers, sums: Sums, *, ridge: float) -> Bias:

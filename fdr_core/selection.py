@@ -8,11 +8,8 @@ import numpy as np
 
 from fdr_core.types import Floats, Mask
 
-#: P-values up to these count as at most one half, one quarter: the last digits of a convolution are not exact.
-HALF, QUARTER = 0.5 + 1e-9, 0.25 + 1e-9
-
-#: A p-value up to this speaks for itself: the interval shown beside it excludes 0.
-SIGNIFICANT = 0.05 + 1e-9
+#: P-values up to this count as at most one half: the last digits of a convolution are not exact.
+HALF = 0.5 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,7 @@ def weighted_list(
 
         ``pi_j = (a_j + sum_{k != j} a_k B_k) / m``   (1 without ``storey``),
 
-    j is flagged if ``p_j <= w_j q R / (m pi_j)``, R the largest count that agrees with itself, and ``p_j <= 1/4``, so
-    that weights alone flag nobody.
+    j is flagged if ``p_j <= w_j q R / (m pi_j)``, R the largest count that agrees with itself, and ``p_j <= 1/2``.
 
     *Proof* that ``FDR <= q``, given the choices of all. Null p-values are then independent of each other and of all
     others, ``P(p_j <= t) <= t``, ``p_j >= plain p_j``, and ``P(B_j = 1) = v_j``. Weights may depend on the choices, and
@@ -74,7 +70,7 @@ def weighted_list(
         a = weight / (0.5 if above_half is None else above_half)
         counted = a * ((p_value if plain_p_value is None else plain_p_value) > HALF)
         honest = (a + counted.sum() - counted) / m
-    possible = (p_value <= QUARTER) & (weight > 0)
+    possible = (p_value <= HALF) & (weight > 0)
     score = np.full(m, np.inf)
     score[possible] = p_value[possible] * m * honest[possible] / weight[possible]
     order = np.argsort(score, kind="stable")

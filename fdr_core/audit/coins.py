@@ -126,7 +126,9 @@ def orders_shown(
     """Find what the same annotator saw in both orders: under one coin, else the pair in one stratum.
 
     Tasks or coins of their own may ask different questions about one pair. Without a stratum they count as one question
-    only where each was shown once in either order. ``shown`` : by the answers, where it is known already.
+    only where each was shown once in either order; under recorded coins of their own, never.
+
+    ``shown`` : by the answers, where it is known already.
     """
     shown, use = shown or Presentations.of(answers), CoinUse.of(answers)
     code = shown.pair if stratum is None else joint_codes(shown.pair, stratum)
@@ -137,6 +139,8 @@ def orders_shown(
         under_one = _share(answers.weight, is_under_one)
         if under_one > 0.5:
             return OrdersShown(by_coin, is_under_one, under_one, on_purpose=True)
+    if coin_source == "coin":  # whether fair coins happened to show a pair both ways must not decide how to test
+        return OrdersShown(by_pair, np.zeros(len(answers), dtype=bool), 0.0, on_purpose=False)
     orders = _Orders.of(by_pair, shown.is_forward, use.coin)
     is_swapped = orders.are_both[by_pair]
     same_question = coin_source == "own" or stratum is not None

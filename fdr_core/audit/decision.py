@@ -10,7 +10,7 @@ import numpy as np
 
 from fdr_core.answers import Answers
 from fdr_core.audit.coins import OrdersShown, Presentations, effective_coins, orders_shown
-from fdr_core.audit.figures import FEW_COINS, AuditInput, assess, describe
+from fdr_core.audit.figures import FEW_COINS, AuditInput, Enough, describe, enough_beside_items, enough_coins
 from fdr_core.audit.look import BOTH_ORDERS, PLACED, UNKNOWN, SidesLook, look_at_sides
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError, DesignError
@@ -36,7 +36,8 @@ class Audit:
         task" (for everybody), "placed" (sides do not look random) or "cannot be told".
     how : how one annotator is tested: "own coins", "shared coins", "both orders", "sides fixed" or "none".
     construction : of knockoffs: "flip" (coins flipped anew), "paper" (sides held fixed, as in the paper) or "none".
-    assessable : (m,) whether each annotator has enough answers to be judged.
+    assessable : (m,) whether each annotator has enough answers for a test.
+    assessable_by_lbi : (m,) whether each has enough for knockoff LBI.
     more_needed : (m,) about how many more answers each would need.
     coin : (rows,) the coin of every row of answers as it is used.
     """
@@ -48,6 +49,7 @@ class Audit:
     remedies: list[str]
     figures: Mapping[str, Any]
     assessable: Mask = field(repr=False)
+    assessable_by_lbi: Mask = field(repr=False)
     more_needed: Ints = field(repr=False)
     coin: Ints = field(repr=False)
 
@@ -76,10 +78,12 @@ def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "aud
     case = _Case.of(data, q, sides)
     case.mention_the_design()
     ending = _settle_construction(case, _find(case), method)
-    assessable, more = case.assessable, case.more_needed
+    enough = by_lbi = case.enough
     if ending.construction == "paper":
-        assessable, more = assess(case.answers, data.sums, q, ridge=0.0)
-    case.figures["assessable"] = int(assessable.sum())
+        by_lbi = enough_beside_items(case.answers, data.sums, q)
+    if ending.how == "sides fixed":
+        enough = by_lbi
+    case.figures["assessable"] = int(enough.is_so.sum())
     return Audit(
         ending.found,
         ending.how,
@@ -87,8 +91,9 @@ def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "aud
         case.reasons,
         case.remedies,
         case.figures,
-        assessable,
-        more,
+        enough.is_so,
+        by_lbi.is_so,
+        enough.more_needed,
         case.answers.coin,
     )
 
@@ -125,8 +130,7 @@ class _Case:
     figures: dict[str, Any]
     q: float
     sides: str
-    assessable: Mask
-    more_needed: Ints
+    enough: Enough
     reasons: list[str] = field(default_factory=list)
     remedies: list[str] = field(default_factory=list)
 
@@ -139,8 +143,7 @@ class _Case:
         if orders.are_both and orders.on_purpose:
             answers = answers.with_coin(orders.joined(answers.coin))
         figures = describe(answers, data, orders.share)
-        assessable, more = assess(answers, data.sums, q)
-        return cls(data, answers, orders, figures, q, sides, assessable, more)
+        return cls(data, answers, orders, figures, q, sides, enough_coins(answers, figures["annotators"]))
 
     def say(self, reason: str, remedy: str | None = None) -> None:
         """Give a reason, and what would help."""
@@ -171,7 +174,7 @@ class _Case:
 
 def _find(case: _Case) -> _Ending:
     """Say what was found in the data and how annotators can be tested, whatever knockoffs were asked for."""
-    if not case.assessable.any():
+    if not case.enough.is_so.any():
         case.say("No annotator has enough answers to be judged yet.", "Collect more answers per annotator.")
         return _Ending(UNKNOWN, "none", is_final=True)
     if case.orders.are_both and case.orders.on_purpose:
@@ -190,6 +193,8 @@ def _find(case: _Case) -> _Ending:
         return _owner_decides(case, look)
     if look.found == PLACED:
         case.say(look.reason, look.remedy)
+        if case.data.coin_source == "coin":
+            return _coins_contradicted(case)
         return _both_orders(case) if case.orders.are_both else _Ending(PLACED, "sides fixed")
     if not look.is_testable and case.data.coin_source != "coin":
         case.say(
@@ -200,6 +205,15 @@ def _find(case: _Case) -> _Ending:
         return _Ending(look.found, "none")
     case.say(look.reason)
     return _Ending(look.found, case.by_coins)
+
+
+def _coins_contradicted(case: _Case) -> _Ending:
+    """Judge nobody: another test, chosen because of how the coins fell, would know the sides."""
+    case.say(
+        "Cannot be judged: the recorded coins do not look fair, and a test chosen for that reason would prove nothing.",
+        "Look for what moved items or answers to one side. If no coin decided, state sides='not random'.",
+    )
+    return _Ending(PLACED, "none")
 
 
 def _too_few_coins(case: _Case) -> _Ending:
@@ -239,7 +253,7 @@ def _settle_construction(case: _Case, ending: _Ending, method: str) -> _Ending:
     """Choose how knockoffs are made: as asked for, else as the sides allow."""
     if method == "paper":
         figures = case.figures
-        require_rows(figures["answers"], int(case.assessable.sum()) or figures["annotators"], figures["items"])
+        require_rows(figures["answers"], int(case.enough.is_so.sum()) or figures["annotators"], figures["items"])
     if ending.is_final:
         return ending
     if method == "flip" and ending.how in ("sides fixed", "none"):
@@ -258,7 +272,8 @@ def _paper_if_separable(case: _Case, *, insist: bool) -> str:
     """ "paper" where biases can be told from item scores with the sides as they stood, else "none"."""
     figures = case.figures
     is_small = figures["items"] <= DENSE_ITEMS
-    judged = assess(case.answers, case.data.sums, case.q, ridge=0.0)[0] if is_small else case.assessable
+    enough = enough_beside_items(case.answers, case.data.sums, case.q) if is_small else case.enough
+    judged = enough.is_so
     n_judged = int(judged.sum())
     try:
         require_rows(figures["answers"], n_judged or figures["annotators"], figures["items"])

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from fdr_core import least_evidence
 from fdr_core.answers import Answers, Sums
 from fdr_core.audit.coins import CoinUse, coins_per_annotator
 from fdr_core.codes import distinct_partners
-from fdr_core.design import components_of, information_left, item_solver, ridge_for
+from fdr_core.design import components_of, information_left, item_solver
 from fdr_core.types import Floats, Ints, Mask
 
 #: Fewer distinct coins than this, shared between annotators, deserve a word beside every flag.
 FEW_COINS = 100
-#: Coins, less what theta absorbs, that a likelihood needs to tell a lean: three answers, all on one side.
-FEWEST_COINS = 2.5
 
 
 def _no_skips() -> tuple[Ints, Ints, Floats]:
@@ -105,23 +104,24 @@ def _one_orientation_pairs(sums: Sums) -> int:
     return int((repeated.sum() - repeated.multiply(swapped > 0).sum()) // 2)
 
 
-def assess(answers: Answers, sums: Sums, q: float, ridge: float | None = None) -> tuple[Mask, Ints]:
-    """Who has enough answers: three coins, of which theta may absorb a little.
+@dataclass(frozen=True)
+class Enough:
+    """Who has enough answers to be judged, and about how many more each of the others would need."""
 
-    For the paper's construction (no ridge), enough for an exact sign-flip test to reach p <= q: theta absorbs more
-    there, and what is left must carry a flag alone.
+    is_so: Mask
+    more_needed: Ints
 
-    Returns
-    -------
-    Whether each annotator can be judged, and about how many more answers each would need.
-    """
+
+def enough_coins(answers: Answers, n_annotators: int) -> Enough:
+    """Whoever met as many coins as a flag rests on: what is judged must not depend on how the coins fell."""
+    missing = np.maximum(least_evidence.UNITS - coins_per_annotator(answers, n_annotators), 0)
+    return Enough(missing == 0, missing.astype(np.int64))
+
+
+def enough_beside_items(answers: Answers, sums: Sums, q: float) -> Enough:
+    """Sides held fixed, without a ridge: enough for an exact sign-flip test to reach p <= q by what theta leaves."""
     n_annotators = len(sums.counts)
-    solver = item_solver(sums.laplacian, ridge=ridge_for(answers) if ridge is None else ridge)
-    left = information_left(sums, np.arange(n_annotators), solver)
+    left = information_left(sums, np.arange(n_annotators), item_solver(sums.laplacian))
     needed = 1.0 + math.log2(1.0 / q)  # 2^(1 - coins) <= q
-    if ridge is None:
-        needed = min(needed, FEWEST_COINS)
-    effective = coins_per_annotator(answers, n_annotators) * left
-    missing = np.maximum(needed - effective, 0.0)
-    more = np.ceil(missing / np.clip(left, 0.1, 1.0) - 1e-9).astype(np.int64)
-    return effective >= needed, more
+    missing = np.maximum(needed - coins_per_annotator(answers, n_annotators) * left, 0.0)
+    return Enough(missing == 0, np.ceil(missing / np.clip(left, 0.1, 1.0) - 1e-9).astype(np.int64))

@@ -12,14 +12,14 @@ from types import MappingProxyType
 
 import numpy as np
 
+from fdr_core import least_evidence
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
 from fdr_core.randomisation.both_orders import both_orders
 from fdr_core.randomisation.coins import Crowd, own_coins, shared_coins
 from fdr_core.randomisation.resampled import sides_fixed
 from fdr_core.randomisation.results import Tested, Tests
-from fdr_core.selection import QUARTER
-from fdr_core.types import Floats, Ints, Words
+from fdr_core.types import Ints, Words
 
 __all__ = ["WAYS", "Tests", "test_annotators"]
 
@@ -41,8 +41,7 @@ def test_annotators(
     n_items: int,
     n_annotators: int,
     judged: Ints,
-    bias: Floats,
-    min_bias: float,
+    leans: Ints,
     ridge: float,
     part_key: Words | None,
 ) -> Tests:
@@ -54,10 +53,9 @@ def test_annotators(
     how : a key of `WAYS`.
     n_items, n_annotators : number of codes.
     judged : codes of the annotators to be tested; the answers of the others inform the consensus.
-    bias : (n_annotators,) estimates, each from the annotator's own sides and everybody's choices.
-    min_bias : smallest bias of interest. A p-value becomes 1 where the bias is smaller, where it speaks for the other
-        side than the test, and beyond `QUARTER`, so that weights alone flag nobody. It can only grow by that, so it
-        stays valid.
+    leans : (n_annotators,) side that the annotator's lean is of interest for (`Bias.side_of_interest`), from its own
+        sides and everybody's choices. A p-value becomes 1 where the test speaks for another side, and where it rests on
+        less than the least evidence (`fdr_core.least_evidence`). It can only grow by that, so it stays valid.
     ridge : of the least-squares fit.
     part_key : (rows,) where coins are shared, the coins are divided into parts by the smallest key of their answers;
         by their codes if there is none.
@@ -77,11 +75,9 @@ def test_annotators(
         none = np.zeros(0)
         return Tests(none, none, np.zeros(0, dtype=np.int64), how, False, none, none, True)
     tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key))
-    is_in_line = (
-        (tested.p_value <= QUARTER) & (np.abs(bias[judged]) >= min_bias) & (np.sign(bias[judged]) == tested.side)
-    )
+    is_enough = (tested.p_value <= least_evidence.P_VALUE) & (tested.n_units >= least_evidence.UNITS)
     return Tests(
-        p_value=np.where(is_in_line, tested.p_value, 1.0),
+        p_value=np.where(is_enough & (tested.side == leans[judged]), tested.p_value, 1.0),
         weight=tested.weight,
         side=tested.side,
         kind=how,

@@ -29,6 +29,8 @@ LITTLE_IN_COMMON = 0.1
 MOST_PAIRS = 4e6
 #: Share of leaning annotators that weights are planned for where sides must not be looked at.
 SUPPOSED_LEANING = 0.15
+#: Values of units up to this are rounding errors.
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def examine_units(
         tests.above_half,
         weights_at(planned, leaning),
         tests.side,
+        _n_telling(units, value, len(crowd.judged)),
         converged=consensus.converged and evidence.converged,
         are_independent=are_independent,
     )
@@ -108,6 +111,11 @@ def unit_values(crowd: Crowd, units: UnitRows, pull: Floats) -> Floats:
     """``s_u g_u`` of every unit: log odds of a lean, summed over the answers under its coin."""
     weight, side = crowd.answers.weight[units.rows], np.sign(crowd.answers.outcome[units.rows])
     return units.sums(weight * side * pull)
+
+
+def _n_telling(units: UnitRows, value: Floats, m: int) -> Ints:
+    """How many units of each of the judged tell a side: ties, and two orders answered alike, tell none."""
+    return np.bincount(units.position[units.starts], np.abs(value) > _NOTHING, m).astype(np.int64)
 
 
 def unit_sums(crowd: Crowd, units: UnitRows, value: Floats) -> SignSums:

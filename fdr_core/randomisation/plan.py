@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fdr_core import least_evidence
 from fdr_core.randomisation.convolution import Block
-from fdr_core.selection import HALF, QUARTER
+from fdr_core.selection import HALF
 from fdr_core.types import Floats, Ints
 
 Table = NDArray[np.float32]
@@ -111,7 +112,7 @@ def planned_thresholds(
     said = np.clip(log_ratio, -most, most)
     reachable = _reachable(null, found)
     planned = _plan(*reachable, said + np.log(LEANING / (1 - LEANING))[:, None])
-    floor = np.where(smallest <= FLOOR * QUARTER, FLOOR * planned[0].mean(), 0.0)
+    floor = np.where(smallest <= least_evidence.P_VALUE, FLOOR * planned[0].mean(), 0.0)
     with_room = np.array([_with_room(threshold, null, room) for threshold in planned + floor])
     return _never_nothing(np.maximum.accumulate(with_room, axis=0))
 
@@ -134,9 +135,9 @@ def _with_room(threshold: Floats, null: Table, room: float) -> Floats:
 
 
 def _reachable(null: Table, found: Table) -> tuple[Table, Table]:
-    """Thresholds at most `QUARTER`; where answers are too few for that, the smallest that they reach."""
+    """Thresholds at most those of the least evidence; where answers are too few for that, the smallest."""
     n_possible = (null > 0).sum(axis=1, keepdims=True)
-    first = np.minimum((null > QUARTER).sum(axis=1, keepdims=True), np.maximum(n_possible - 1, 0))
+    first = np.minimum((null > least_evidence.P_VALUE).sum(axis=1, keepdims=True), np.maximum(n_possible - 1, 0))
     level = np.maximum(np.arange(null.shape[1]), first)
     return np.take_along_axis(null, level, axis=1), np.take_along_axis(found, level, axis=1)
 

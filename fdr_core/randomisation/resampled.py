@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from fdr_core.codes import distinct_partners
 from fdr_core.consensus.honest import Consensus, moderated
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table, pool_by_support
 from fdr_core.randomisation.choices import ChoiceEvidence
@@ -58,7 +59,15 @@ def sides_fixed(crowd: Crowd) -> Tested:
     thresholds = planned_thresholds(planned.null, planned.found, planned.smallest, evidence.log_ratio, trust=_TRUST)
     weight = weights_at(thresholds, leaning_shares(p_value, half))
     converged = consensus.converged and evidence.converged
-    return Tested(p_value, half, weight, side, converged, are_independent=True, notes=(_NOTE,))
+    pairs = _pairs_met(crowd, units)
+    return Tested(p_value, half, weight, side, pairs, converged, are_independent=True, notes=(_NOTE,))
+
+
+def _pairs_met(crowd: Crowd, units: UnitRows) -> Ints:
+    """How many different pairs each of the judged compared."""
+    answers = crowd.answers.take(units.rows)
+    low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
+    return distinct_partners(units.position, low * crowd.n_items + high, len(crowd.judged))
 
 
 def tempered(slope: Floats) -> Floats:

@@ -21,12 +21,12 @@ class Tests:
 
     Attributes
     ----------
-    p_value : (m,) two-sided; 1 where the bias is below the limit of interest.
+    p_value : (m,) two-sided; 1 where the bias is no lean of interest, or the evidence less than the least.
     weight : (m,) of mean 1.
     side : (m,) 1 where the statistic speaks for the left side, -1 for the right, 0 for neither.
     kind : how annotators were tested.
     uses_storey : whether the list may estimate how many are honest.
-    plain_p_value : (m,) before the limit on the bias was applied.
+    plain_p_value : (m,) before these limits were applied.
     above_half : (m,) null probability of a plain p-value above one half.
     converged : whether every fit behind the weights settled.
     notes : what a reader should know.
@@ -45,8 +45,9 @@ class Tests:
 
 @dataclass(frozen=True)
 class Tested:
-    """What one way of testing finds, before the limit on the bias.
+    """What one way of testing finds, before the limits on the bias and on the evidence.
 
+    ``n_units``: (m,) how many coins, or pairs, the test rests on.
     ``are_independent``: p-values of honest annotators are independent of each other, or nearly so.
     """
 
@@ -54,6 +55,7 @@ class Tested:
     above_half: Floats
     weight: Floats
     side: Ints
+    n_units: Ints
     converged: bool
     are_independent: bool
     notes: tuple[str, ...] = ()

@@ -150,7 +150,7 @@ def test_audit_of_answers_too_few_says_how_many_more() -> None:
     comparisons = Comparisons.from_arrays(who, left, right, rng.choice([-1.0, 1.0], size=len(who)))
     result = judged(comparisons)
     assert result.assessable.tolist() == [True] * 10 + [False]
-    assert result.more_needed[10] == 1
+    assert result.more_needed[10] == 4
     table = detect(comparisons).annotators.set_index("annotator")
     assert table.loc[10, "finding"] == "too few answers"
     assert table.loc[10, "more_needed"] == result.more_needed[10]

@@ -112,7 +112,7 @@ def test_both_orders_are_on_purpose_from_nine_tenths_of_the_answers(n_swapped: i
 
 @pytest.mark.parametrize(("source", "on_purpose"), [("own", True), ("task", False), ("coin", False)])
 def test_tasks_of_one_pair_are_one_question_only_where_each_order_was_shown_once(source: str, on_purpose: bool) -> None:
-    assert coins.orders_shown(both_ways(20, 20), source).on_purpose
+    assert coins.orders_shown(both_ways(20, 20), source).on_purpose == (source != "coin")
     twice = coins.orders_shown(both_ways(20, 20, times=2), source)
     assert (twice.on_purpose, twice.are_both) == (on_purpose, on_purpose)
 
@@ -121,7 +121,7 @@ def test_tasks_of_one_pair_are_one_question_only_where_each_order_was_shown_once
 def test_both_orders_under_one_coin_are_on_purpose_beyond_half_of_the_answers(n_joined: int, on_purpose: bool) -> None:
     apart = both_ways(4, 4)
     coin = np.where(apart.annotator < n_joined, apart.annotator, apart.coin)
-    found = coins.orders_shown(apart.with_coin(coin), "coin")
+    found = coins.orders_shown(apart.with_coin(coin), "task")
     assert (found.on_purpose, found.same_question) == (on_purpose, on_purpose)
     assert found.share == (n_joined / 4 if on_purpose else 1.0)
 
@@ -246,16 +246,16 @@ CYCLE = ([0] * 3, [0, 1, 2], [1, 2, 0])  # every item once on each side: theta a
 def test_answers_are_enough_for_the_papers_construction_once_signs_can_reach_q(q: float, more: int) -> None:
     """Three coins reach 2^-2."""
     answers = rows(*CYCLE)
-    enough, missing = figures.assess(answers, put(answers).sums, q, ridge=0.0)
-    assert (enough.tolist(), missing.tolist()) == ([more == 0], [more])
+    enough = figures.enough_beside_items(answers, put(answers).sums, q)
+    assert (enough.is_so.tolist(), enough.more_needed.tolist()) == ([more == 0], [more])
 
 
-def test_answers_are_enough_for_a_likelihood_from_three_coins_whatever_q() -> None:
-    three, two = rows(*CYCLE), rows([0] * 2, [0, 1], [1, 0])
-    for q in (0.1, 0.001):
-        assert [part.tolist() for part in figures.assess(three, put(three).sums, q)] == [[True], [0]]
-        assert [part.tolist() for part in figures.assess(two, put(two).sums, q)] == [[False], [1]]
-    assert figures.assess(two, put(two).sums, 0.5)[0].tolist() == [True]  # what q asks for, where that is less
+def test_six_coins_are_enough_however_the_items_stood() -> None:
+    who, first = np.repeat([0, 1], [6, 5]), np.arange(11)
+    for turned in (first < 0, first % 2 == 0):
+        answers = rows(who, np.where(turned, first, first + 1), np.where(turned, first + 1, first))
+        enough = figures.enough_coins(answers, 2)
+        assert (enough.is_so.tolist(), enough.more_needed.tolist()) == ([True, False], [0, 1])
 
 
 def test_coins_of_their_own_are_described_as_if_each_were_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:

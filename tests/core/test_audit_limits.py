@@ -239,8 +239,7 @@ def test_nobody_with_enough_answers_is_said_with_the_remedy() -> None:
     found = audit(put(rows([0, 1], [0, 1], [1, 0])), q=0.1)
     assert found.reasons == ["No annotator has enough answers to be judged yet."]
     assert found.remedies == ["Collect more answers per annotator."]
-    # one coin each, of which the item scores (ridge 5) leave 7/9: (2.5 - 7/9) / (7/9) = 2.2 more
-    assert (found.figures["assessable"], found.more_needed.tolist()) == (0, [3, 3])
+    assert (found.figures["assessable"], found.more_needed.tolist()) == (0, [5, 5])
 
 
 def test_biases_that_item_scores_absorb_cannot_be_judged_with_sides_fixed() -> None:

@@ -156,12 +156,11 @@ def test_bias_estimate_and_interval_where_items_leave_four_fifths_of_the_informa
     assert (found.low[0], found.high[0]) == pytest.approx((estimate - reach, estimate + reach), rel=1e-6)
 
 
-def test_interval_in_line_with_a_significant_test_excludes_zero_and_stays_in_the_range() -> None:
-    wide = evidence.Bias(np.array([0.3, 0.9, 0.3, -0.9]), np.array([-0.1] * 3 + [-1.0]), np.array([0.7, 1.0, 0.7, 0.1]))
-    found = wide.in_line_with(np.arange(4), np.array([0.01, 0.04, 0.2, 0.04]))
-    narrow, barely = 0.999 * 0.3 * 1.959964 / 2.575829, 0.999 * 0.9 * 1.959964 / 2.053749
-    assert found.low == pytest.approx([0.3 - narrow, 0.9 - barely, -0.1, -1.0], rel=1e-5)
-    assert found.high == pytest.approx([0.3 + narrow, 1.0, 0.7, barely - 0.9], rel=1e-5)
+def test_side_of_interest_needs_a_lean_large_enough_and_an_interval_without_zero() -> None:
+    bias = evidence.Bias(
+        np.array([0.3, -0.3, 0.05, 0.3]), np.array([0.1, -0.5, 0.01, -0.1]), np.array([0.5, -0.1, 0.09, 0.7])
+    )
+    assert bias.side_of_interest(0.1).tolist() == [1, -1, 0, 0]
 
 
 def test_counts_by_choice_and_match_ratio_worked_by_hand() -> None:

@@ -18,9 +18,7 @@ from tests.core.cases import crowd
 ITEMS, PEOPLE = 8, 20
 
 
-def run(
-    answers: Answers, how: str = "own coins", *, min_bias: float = 0.0, people: int = PEOPLE
-) -> randomisation.Tests:
+def run(answers: Answers, how: str = "own coins", *, least: int = 0, people: int = PEOPLE) -> randomisation.Tests:
     """Test everybody."""
     n_items = int(max(answers.left.max(), answers.right.max())) + 1
     return randomisation.test_annotators(
@@ -29,8 +27,7 @@ def run(
         n_items=n_items,
         n_annotators=people,
         judged=np.arange(people),
-        bias=np.linspace(0.0, 1.0, people),
-        min_bias=min_bias,
+        leans=np.where(np.arange(people) < least, 0, 1),
         ridge=5.0,
         part_key=None,
     )
@@ -122,11 +119,11 @@ def test_answers_under_one_coin_add_up_to_the_weight_of_its_sign() -> None:
     assert found.plain_p_value[PEOPLE] <= 2 * 4 / 2**8 + 1e-9
 
 
-def test_small_bias_has_p_value_one_and_keeps_its_plain_one() -> None:
+def test_no_lean_of_interest_has_p_value_one_and_keeps_its_plain_one() -> None:
     answers = crowd(np.random.default_rng(6))
-    free, limited = run(answers), run(answers, min_bias=0.5)
-    small = np.linspace(0.0, 1.0, PEOPLE) < 0.5
-    in_line = ~small & (limited.side > 0) & (free.plain_p_value <= 0.25)
+    free, limited = run(answers), run(answers, least=2)
+    in_line = (np.arange(PEOPLE) >= 2) & (limited.side > 0) & (free.plain_p_value <= 0.05)
+    assert in_line.any()
     assert (limited.p_value[~in_line] == 1.0).all()
     assert limited.p_value[in_line].tolist() == free.plain_p_value[in_line].tolist()
     assert limited.plain_p_value.tolist() == free.plain_p_value.tolist()
@@ -153,8 +150,7 @@ def test_nobody_to_judge_gives_no_tests(how: str) -> None:
     options = {
         "n_items": ITEMS,
         "n_annotators": PEOPLE,
-        "bias": np.zeros(PEOPLE),
-        "min_bias": 0.1,
+        "leans": np.zeros(PEOPLE, dtype=np.int64),
         "ridge": 5.0,
         "part_key": None,
     }
@@ -185,6 +181,7 @@ def test_both_orders_count_inconsistent_pairs_only() -> None:
     answers = Answers(np.zeros(32, dtype=np.int64), left, right, outcome, coin, np.ones(32))
     tests = run(answers, "both orders", people=1)
     assert tests.plain_p_value[0] == pytest.approx(2.0**-4)
+    assert tests.p_value[0] == 1.0, "five inconsistent pairs are too few for a flag"
     assert tests.side.tolist() == [1]
     assert tests.notes == ()
 

@@ -38,7 +38,7 @@ def brute_force(p: Array, w: Array, q: float, storey: bool) -> NDArray[np.bool_]
     if storey:
         pi = np.array([2 * (w[j] + sum(w[k] for k in range(m) if k != j and p[k] > 0.5)) / m for j in range(m)])
     for r in range(m, 0, -1):
-        flagged = (p <= 0.25) & (p <= w * q * r / (m * pi) * (1 + 1e-12))
+        flagged = (p <= 0.5) & (p <= w * q * r / (m * pi) * (1 + 1e-12))
         if flagged.sum() >= r:
             return flagged
     return np.zeros(m, dtype=bool)
@@ -90,8 +90,8 @@ def test_plain_p_values_count_the_honest_where_p_values_were_set_to_one() -> Non
     assert without == pytest.approx(1e-4 * 2 * (1 + 4))
 
 
-def test_nobody_is_flagged_with_a_p_value_above_one_quarter_whatever_the_weight() -> None:
-    p, w = np.array([0.26, 0.01]), np.array([1e6, 1.0])
+def test_nobody_is_flagged_with_a_p_value_above_one_half_whatever_the_weight() -> None:
+    p, w = np.array([0.51, 0.01]), np.array([1e6, 1.0])
     assert not weighted_list(p, w, q=0.9, storey=False).flagged[0]
 
 
