@@ -195,8 +195,7 @@ def examine(comparisons: Comparisons) -> randomisation.Tests:
         n_items=len(table.items),
         n_annotators=m,
         judged=np.arange(m),
-        bias=np.zeros(m),
-        min_bias=0.0,
+        leans=np.zeros(m, dtype=np.int64),
         ridge=5.0,
         part_key=table.part_keys(table.answers.coin),
     )
