@@ -1,7 +1,7 @@
 """Validated, indexed comparisons: who preferred which of two items, standing on which side."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -81,6 +81,8 @@ class Comparisons:
         Skipped presentations, where the source records them.
     coins : (n_coins,) object or None
         Labels of the coins, None where every answer has its own.
+    features : DataFrame or None
+        What is known of the items of every answer, for leans beyond position (`fdr_core.other_leans`).
     """
 
     annotators: NDArray[np.object_]
@@ -98,6 +100,7 @@ class Comparisons:
     excluded: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     skips: Skips | None = None
     coins: NDArray[np.object_] | None = None
+    features: pd.DataFrame | None = None
 
     @classmethod
     def from_arrays(
@@ -139,7 +142,9 @@ class Comparisons:
         return cls._from_raw(RawAnswers(annotator, left, right, outcome, coin, task, time, lead_time, stratum))
 
     @classmethod
-    def from_frame(cls, df: pd.DataFrame, *, skips: pd.DataFrame | None = None) -> Self:
+    def from_frame(
+        cls, df: pd.DataFrame, *, skips: pd.DataFrame | None = None, items: pd.DataFrame | None = None
+    ) -> Self:
         """
         Build from a table.
 
@@ -150,13 +155,16 @@ class Comparisons:
             worker, left, right, label (the item that won). Optional: coin, task, time, lead_time, stratum.
         skips : DataFrame, optional
             Skipped presentations: annotator, left, right, and coin or task where the answers have it.
+        items : DataFrame, optional
+            What is known of the items, see `with_items`.
 
         Raises
         ------
         InputError
             For missing or doubled columns and for every row that is not a comparison.
         """
-        return cls._from_raw(tables.read_frame(df, skips=skips))
+        made = cls._from_raw(tables.read_frame(df, skips=skips))
+        return made if items is None else made.with_items(items)
 
     @classmethod
     def from_file(
@@ -166,6 +174,7 @@ class Comparisons:
         format: str = "auto",
         mapping: Mapping[str, str] | None = None,
         limits: Limits | None = None,
+        features: bool = False,
     ) -> Self:
         """
         Build from a file of any format that the registry knows: CSV, Parquet, JSON or JSON lines, gzipped or not.
@@ -181,6 +190,8 @@ class Comparisons:
             to those of the file, for tables that no format describes.
         limits : Limits, optional
             The largest data to take into memory.
+        features : bool
+            Whether to read what the file tells of its items too: gold, x_length, text_left and text_right and the like.
 
         Raises
         ------
@@ -190,7 +201,7 @@ class Comparisons:
         from fdr_core.inputs import registry
 
         source = path if isinstance(path, Source) else Source(path, limits=limits)
-        comparisons = cls._from_raw(registry.read(source, format=format, mapping=mapping))
+        comparisons = cls._from_raw(registry.read(source, format=format, mapping=mapping, features=features))
         return tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
 
     @classmethod
@@ -275,6 +286,7 @@ class Comparisons:
             excluded=MappingProxyType(dict(raw.excluded)),
             skips=None if raw.skips is None else _code_skips(raw.skips, annotators, items, coin, coin_labels),
             coins=None if coin_source == "own" else coin_labels,
+            features=raw.features,
         )
 
     def __len__(self) -> int:
@@ -319,6 +331,7 @@ class Comparisons:
             lead_time=None if self.lead_time is None else self.lead_time[rows],
             stratum=None if self.stratum is None else self.stratum[rows],
             excluded=self.excluded,
+            features=None if self.features is None else self.features.iloc[rows].reset_index(drop=True),
         )
         part = type(self)._from_raw(raw)
         return type(self)(
@@ -331,6 +344,27 @@ class Comparisons:
                 "coins": None if self.coins is None or part.coins is None else self.coins[part.coins.astype(np.int64)],
             }
         )
+
+    def with_items(self, items: pd.DataFrame) -> Self:
+        """
+        Add what is known of the items: a text, a number, a time or a family.
+
+        Parameters
+        ----------
+        items : DataFrame
+            One row per item, named by the index or a column `item`. A column `text` becomes `text_left` and
+            `text_right` of every answer; items without a row have none.
+        """
+        table = items.set_index("item") if "item" in items.columns else items
+        if table.index.has_duplicates:
+            twice = table.index[table.index.duplicated()][0]
+            raise InputError(f"items: {twice!r} has more than one row; expected one row per item; remove the others")
+        told = table.reindex(pd.Index(self.items, dtype=object))
+        columns: dict[Hashable, Any] = {} if self.features is None else dict(self.features.items())
+        for name in told.columns:
+            values = told[name].to_numpy()
+            columns |= {f"{name}_left": values[self.left], f"{name}_right": values[self.right]}
+        return replace(self, features=pd.DataFrame(columns))
 
     def to_frame(self) -> pd.DataFrame:
         """Give the answers as a table that `from_frame` reads back."""
@@ -348,6 +382,8 @@ class Comparisons:
             columns["lead_time"] = self.lead_time
         if self.stratum is not None:
             columns["stratum"] = self.strata[self.stratum]
+        if self.features is not None:
+            columns |= {str(name): values for name, values in self.features.items()}
         return pd.DataFrame(columns)
 
 

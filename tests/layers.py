@@ -43,7 +43,7 @@ LAYERS = (
     # fdr_core: a module that nobody names here falls under the strictest rule, arrays only.
     Layer(
         "numerics",
-        ("fdr_core",),
+        ("fdr_core", "fdr_core.other_leans.placebos", "fdr_core.other_leans.regression"),
         uses=("tables",),
         libraries=("numpy", "scipy"),
         lazily=("cvxpy",),
@@ -66,6 +66,7 @@ LAYERS = (
             "fdr_core.detection",
             "fdr_core.engines",
             "fdr_core.opinions",
+            "fdr_core.other_leans",
             "fdr_core.plot",
             "fdr_core.consensus.ranking",
             "fdr_core.judges.preferences",

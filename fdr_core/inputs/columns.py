@@ -44,6 +44,7 @@ class RawAnswers:
     stratum: Any = None
     excluded: Mapping[str, int] = field(default_factory=dict)
     skips: RawSkips | None = None
+    features: pd.DataFrame | None = None
     where: str = ""
 
 
@@ -184,7 +185,7 @@ def read_winners(values: Any, left: Any, right: Any, *, where: str = "") -> Floa
     return outcomes
 
 
-def read_times(values: Any, *, where: str = "") -> Floats | None:
+def read_times(values: Any, *, name: str = "time", where: str = "") -> Floats | None:
     """Read seconds since the epoch from numbers, datetimes or ISO 8601 text; NaN where unknown, None if all are."""
     series = as_series(values, name="time", where=where)
     if series.isna().all():
@@ -195,7 +196,7 @@ def read_times(values: Any, *, where: str = "") -> Floats | None:
         seconds = np.array(_numbers(series), dtype=np.float64)
     else:
         seconds = _seconds_since_epoch(series)
-    _refuse_unreadable(series, seconds, name="time", expected="seconds since 1970 or an ISO 8601 time", where=where)
+    _refuse_unreadable(series, seconds, name=name, expected="seconds since 1970 or an ISO 8601 time", where=where)
     return seconds
 
 

@@ -20,6 +20,8 @@ Record = Mapping[str, Any]
 COIN_FIELDS = ("evenhand_coin", "coin")
 #: Fields that Evenhand itself writes into tasks begin so.
 OWN_FIELDS = "evenhand_"
+#: Tasks that are looked at to tell which fields hold texts.
+_SAMPLE = 50
 _MIN_FIELDS = frozenset({"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"})
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("first", "second"), ("one", "two"), ("0", "1"))
 _PARTS = re.compile(r"left|right|first|second|one|two|[0-9]+|(?<![a-z])[ab](?![a-z])", re.IGNORECASE)
@@ -37,6 +39,8 @@ class _Rows:
     stratum: list[Any] = field(default_factory=list)
     time: list[Any] = field(default_factory=list)
     lead_time: list[float] = field(default_factory=list)
+    data: list[Record] = field(default_factory=list)
+    is_ground_truth: list[bool] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,29 @@ def read_export(
         stratum=_objects(answers.stratum) if stratum else None,
         excluded=dict(excluded),
         skips=RawSkips(*(_objects(column) for column in (skips.annotator, skips.left, skips.right, skips.coin))),
+        features=_features(answers, (left, right)),
         where=where,
     )
+
+
+def _features(answers: _Rows, items: tuple[str, str]) -> pd.DataFrame:
+    """Tell of every answer's items: the longest two paired texts of the task, gold, and what is marked ground truth."""
+    told: dict[str, Any] = {"is_ground_truth": answers.is_ground_truth}
+    names = list(answers.data[0]) if answers.data else []
+    sample = [{"data": data} for data in answers.data[:_SAMPLE]]
+    pairs = [pair for pair in (*paired_names(names), items) if _are_texts(answers.data[:_SAMPLE], pair)]
+    if pairs:
+        longest = max(pairs, key=lambda pair: _total_length(sample, pair))
+        told |= {
+            f"text_{side}": [data.get(name) for data in answers.data]
+            for side, name in zip(("left", "right"), longest, strict=True)
+        }
+    told |= {name: [data.get(name) for data in answers.data] for name in names if name == "gold" or name[:2] == "x_"}
+    return pd.DataFrame(told)
+
+
+def _are_texts(sample: Sequence[Record], pair: tuple[str, str]) -> bool:
+    return all(isinstance(data.get(name), str) for data in sample for name in pair)
 
 
 def _tasks(source: str | Path | Sequence[Record] | Record, *, where: str) -> list[Record]:
@@ -322,6 +347,8 @@ def _append(rows: _Rows, annotation: Record, data: Record, fields: _Fields, coin
     rows.stratum.append(item_key(data.get(fields.stratum, "")) if fields.stratum else "")
     rows.time.append(annotation.get("created_at") or annotation.get("updated_at"))
     rows.lead_time.append(_known(lead_time_of(annotation.get("lead_time"))))
+    rows.data.append(data)
+    rows.is_ground_truth.append(bool(annotation.get("ground_truth")))
 
 
 def _annotator(annotation: Record) -> object:

@@ -114,15 +114,16 @@ def detect_format(path: str | Path | Source, *, limits: Limits | None = None) ->
     return recognised_as(_find(source), source)
 
 
-def read(source: Source, *, format: str = "auto", mapping: Mapping[str, str] | None = None) -> RawAnswers:
+def read(
+    source: Source, *, format: str = "auto", mapping: Mapping[str, str] | None = None, features: bool = False
+) -> RawAnswers:
     """Read a source as the format asked for, as the one recognised, or by a map from our columns to the file's."""
     if mapping:
-        return _read_mapped(source, mapping)
-    if format == "auto":
-        return _find(source).read(source)
-    if format not in FORMATS:
+        return _read_mapped(source, mapping, features=features)
+    if format not in ("auto", *FORMATS):
         raise ConfigurationError(f"format was {format!r}; expected auto or one of {', '.join(FORMATS)}")
-    return FORMATS[format].read(source)
+    found = _find(source) if format == "auto" else FORMATS[format]
+    return tables.read_own_columns(source, features=features) if found in (OWN, CROWD_KIT) else found.read(source)
 
 
 def _find(source: Source) -> Format:
@@ -141,7 +142,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
-def _read_mapped(source: Source, mapping: Mapping[str, str]) -> RawAnswers:
+def _read_mapped(source: Source, mapping: Mapping[str, str], *, features: bool) -> RawAnswers:
     """Rename the columns; answers may be any of the words for the first and the second shown."""
     unknown = [name for name in mapping if name not in MAPPABLE]
     if unknown:
@@ -153,8 +154,9 @@ def _read_mapped(source: Source, mapping: Mapping[str, str]) -> RawAnswers:
             "name one of these after --map …="
         )
     kept = [name for name in MAPPABLE if name in source.names and name not in mapping]
-    ours = {**{name: name for name in kept}, **mapping}
-    text = [column for name, column in ours.items() if name in tables.TEXT]
+    told = tables.feature_columns(source.names) if features else []
+    ours = {**{name: name for name in (*kept, *told)}, **mapping}
+    text = [column for name, column in ours.items() if name in (*tables.TEXT, *tables.TEXT_FEATURES)]
     frame = source.frame(list(ours.values()), text=text)
     frame = pd.DataFrame({name: frame[column] for name, column in ours.items()})
     if "annotator" not in frame:

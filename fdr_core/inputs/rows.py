@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fdr_core.inputs import tables
 from fdr_core.inputs.columns import RawAnswers
 
 _OPTIONAL = ("coin", "task", "time", "lead_time", "stratum")
@@ -74,12 +75,14 @@ def from_frame(frame: pd.DataFrame, *, where: str, excluded: dict[str, int] | No
         kept &= ~mask
     frame = frame[kept].reset_index(drop=True)
     optional: dict[str, Any] = {name: frame[name] for name in _OPTIONAL if name in frame and frame[name].notna().any()}
+    told = tables.feature_columns(list(frame.columns))
     return RawAnswers(
         annotator=frame["annotator"],
         left=frame["left"],
         right=frame["right"],
         outcome=frame["outcome"].to_numpy(dtype=np.float64),
         excluded=dict(+counts),
+        features=frame[told] if told else None,
         where=where,
         **optional,
     )

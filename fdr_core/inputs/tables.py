@@ -1,6 +1,7 @@
 """Tables of answers with our own columns: which column is which."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
 
 OPTIONAL = ("coin", "task", "time", "lead_time", "stratum")
 KNOWN = ("annotator", "worker", "left", "right", "choice", "outcome", "label", *OPTIONAL)
+TEXT_FEATURES = ("text_left", "text_right", "gold")
 TEXT = ("annotator", "worker", "left", "right", "label", "choice", "coin", "task", "stratum")
+
+
+def feature_columns(names: Sequence[str]) -> list[str]:
+    """Name the columns that tell of the items or of their quality: gold, x_<feature>, <what>_left with <what>_right."""
+    offered = set(names)
+    sided = {name for name in offered if name.endswith("_left") and f"{name.removesuffix('_left')}_right" in offered}
+    sided |= {f"{name.removesuffix('_left')}_right" for name in sided}
+    return [name for name in names if name in sided or name == "gold" or name.startswith("x_")]
 
 
 def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: str = "") -> RawAnswers:
@@ -30,6 +40,7 @@ def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: st
     check_names([str(name) for name in df.columns], where=where)
     annotator, left, right = _identity_columns(df, where=where)
     optional = {name: df[name] for name in OPTIONAL if name in df.columns and not df[name].isna().all()}
+    told = feature_columns([name for name in df.columns if isinstance(name, str)])
     raw_skips = None if skips is None else _read_skips(skips, coin="coin" if "coin" in optional else "task")
     return RawAnswers(
         annotator=annotator,
@@ -38,18 +49,23 @@ def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: st
         outcome=_outcome(df, where=where),
         excluded={} if skips is None else {"skipped": len(skips)},
         skips=raw_skips,
+        features=df[told].reset_index(drop=True) if told else None,
         where=where,
         **optional,
     )
 
 
-def read_own_columns(source: Source) -> RawAnswers:
-    """Read a file with our own columns; labels of CSV stay text here, so that 007 and 7 remain two people."""
+def read_own_columns(source: Source, *, features: bool = False) -> RawAnswers:
+    """Read a file with our own columns; labels of CSV stay text here, so that 007 and 7 remain two people.
+
+    ``features`` : whether to read what the file tells of its items too: texts can be much longer than answers.
+    """
     names, where = source.names, source.where
     check_names(names, where=where)
     shown = [*names[:20], *(name for name in names[20:] if name in KNOWN)]
     read_frame(pd.DataFrame(columns=shown), where=where)  # names first, then rows
-    return read_frame(source.frame(KNOWN, text=TEXT), where=where)
+    told = feature_columns(names) if features else []
+    return read_frame(source.frame([*KNOWN, *told], text=[*TEXT, *TEXT_FEATURES]), where=where)
 
 
 def restore_integers(comparisons: "C") -> "C":
