@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,9 +30,9 @@ Q = 0.1
 NAMES = ("length", "format", "newer", "own")
 
 
-def leans_of(data: Comparisons, leans: list[str | Column | OwnFamily], **options: object) -> dict[str, LeanList]:
+def leans_of(data: Comparisons, leans: list[str | Column | OwnFamily], **options: Any) -> dict[str, LeanList]:
     """The leans beyond position."""
-    found = detect_leans(data, leans, q=Q, with_position=False, **options)  # type: ignore[arg-type]
+    found = detect_leans(data, leans, q=Q, with_position=False, **options)
     return {name: one for name, one in found.items() if isinstance(one, LeanList)}
 
 

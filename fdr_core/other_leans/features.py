@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -198,7 +198,7 @@ def refuse_unturned(value: Floats, pair: Ints, forward: Floats, name: str) -> No
         )
 
 
-def _counts(data: Comparisons, name: str, count: object) -> list[Floats]:
+def _counts(data: Comparisons, name: str, count: Callable[[str], int]) -> list[Floats]:
     """Counts of both sides: given, or taken from the texts, each text once."""
     if data.features is not None and f"{name}_left" in data.features:
         return [_numbers(data, f"{name}_left"), _numbers(data, f"{name}_right")]
@@ -206,7 +206,7 @@ def _counts(data: Comparisons, name: str, count: object) -> list[Floats]:
     for column in ("text_left", "text_right"):
         codes, texts = pd.factorize(_column(data, column))
         _refuse_missing(data, np.where(codes < 0, np.nan, 0.0), column)
-        found.append(np.array([count(str(text)) for text in texts], dtype=np.float64)[codes])  # type: ignore[operator]
+        found.append(np.array([count(str(text)) for text in texts], dtype=np.float64)[codes])
     return found
 
 
