@@ -23,6 +23,7 @@ from scipy.special import expit
 from fdr_core import Comparisons
 from fdr_core.judges.both_orders import adjusted
 from fdr_core.other_leans import Column, LeanList, OwnFamily, detect_leans
+from fdr_core.other_leans.agreement import agreement
 from fdr_core.types import Floats, Mask
 
 FIRST = 7000
@@ -150,6 +151,53 @@ def case_rates(sets: int = 200) -> None:
                 f"pooled {pooled.mean():.3f} (SE {pooled.std() / np.sqrt(sets):.3f}), found {power.mean():.3f}",
                 flush=True,
             )
+
+
+def mixed_skills(rng: Generator) -> tuple[Comparisons, Mask, Mask]:
+    """
+    Thirty people, 200 answers each on 600 pairs: two click at random, one left and right in turn, six honest ones agree
+    with the others by .25, and the rest are right in 85 %.
+
+    Returns
+    -------
+    the answers, who follows nothing, who has little skill
+    """
+    m, each, n = 30, 200, 600
+    pair = np.concatenate([rng.choice(n, each, replace=False) for _ in range(m)])
+    who, way = np.repeat(np.arange(m), each), rng.choice([-1.0, 1.0], size=m * each)
+    right = np.full(m, 0.7)
+    right[:3], low = 0.0, np.arange(3, 9)
+    for _ in range(50):  # until the agreement with the mean of the others is .25
+        right[low] = 0.25 / ((right.sum() - right[low]) / (m - 1))
+    choice = rng.choice([-1.0, 1.0], n)[pair] * np.where(rng.random(len(who)) < (1 + right[who]) / 2, 1.0, -1.0)
+    choice[who == 2] = way[who == 2] * np.tile([1.0, -1.0], each // 2)
+    left, other = 2 * pair + (way < 0), 2 * pair + (way > 0)
+    code = np.arange(m)
+    return Comparisons.from_arrays(who, left, other, choice * way), code < 3, np.isin(code, low)
+
+
+def case_agreement(sets: int = 200) -> None:
+    """Who follows nothing: random and alternating clickers beside honest people of little skill."""
+    rows = []
+    for k in range(sets):
+        data, clicks, low = mixed_skills(np.random.default_rng(FIRST + k))
+        table = agreement(data, q=Q).annotators.set_index("annotator").loc[np.arange(data.n_annotators)]
+        flagged = table["flagged"].to_numpy(dtype=bool)
+        rows.append(
+            (
+                flagged[clicks].mean(),
+                (flagged & ~clicks).sum() / max(flagged.sum(), 1),
+                table["agreement"].to_numpy()[low].mean(),
+                (table["p_value"].to_numpy()[low] < 0.05).mean(),
+            )
+        )
+    found, false, seen, below = np.mean(rows, axis=0)
+    error = np.std([row[1] for row in rows]) / np.sqrt(sets)
+    print(
+        f"found {found:.3f}, false {false:.3f} (SE {error:.3f}); honest of little skill: agreement {seen:.3f}, p < .05 "
+        f"in {below:.3f}",
+        flush=True,
+    )
 
 
 CASES: dict[str, Callable[[], None]] = {
