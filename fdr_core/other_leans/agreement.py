@@ -74,7 +74,10 @@ def agreement(data: Comparisons, *, q: float = 0.1, least: float = 0.2) -> Agree
             "flagged": (np.nan_to_num(q_value, nan=1.0) <= q) & (not reasons),
         }
     )
-    table["finding"] = [_sentence(*row, least) for row in table[["agreement", "low", "high", "flagged"]].to_numpy()]
+    table["finding"] = [
+        _sentence(*row, least=least)
+        for row in zip(table["agreement"], table["low"], table["high"], table["flagged"], strict=True)
+    ]
     table = table.sort_values(["flagged", "agreement"], ascending=[False, True], kind="stable", ignore_index=True)
     promise = f"At most {q:.0%} of this list agree with the others by {least:g} or more on average, measured"
     return AgreementList(table.loc[table["flagged"], "annotator"].tolist(), table, promise, reasons)
@@ -123,7 +126,7 @@ def _reasons(mean: Floats, m: int, least: float) -> list[str]:
     return []
 
 
-def _sentence(mean: float, low: float, high: float, flagged: bool, least: float) -> str:
+def _sentence(mean: float, low: float, high: float, flagged: bool, *, least: float) -> str:
     if np.isnan(mean):
         return "not judged: too few pairs that others answered too"
     measured = f"{mean:.2f} above chance ({low:.2f} to {high:.2f})"

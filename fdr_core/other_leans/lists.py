@@ -14,10 +14,12 @@ from fdr_core.judges.both_orders import adjusted
 from fdr_core.other_leans.features import Feature
 from fdr_core.other_leans.placebos import Placebos
 from fdr_core.other_leans.regression import Regressions, wald_p_values
-from fdr_core.selection import SIGNIFICANT, weighted_list
+from fdr_core.selection import weighted_list
 from fdr_core.types import Floats, Ints, Mask
 
 _REACH = 1.959964
+#: A flag whose interval holds no lean at all would not be believed.
+_MOST_P_VALUE = 0.05
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,7 @@ def listed(p_values: Sequence[Floats], q: float, scope: str) -> list[tuple[Float
         parts = []
         for p in p_values:
             known, part = ~np.isnan(p), np.full(len(p), np.nan)
-            # A flag without an interval that excludes the least lean would not be believed.
-            told = np.where(p[known] <= SIGNIFICANT, p[known], 1.0)
+            told = np.where(p[known] <= _MOST_P_VALUE, p[known], 1.0)
             ones = np.ones(len(told))
             part[known] = weighted_list(told, ones, q=q, storey=True, plain_p_value=p[known]).q_value
             parts.append(part)
