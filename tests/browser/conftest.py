@@ -126,7 +126,7 @@ def watch() -> Iterator[Watch]:
 @pytest.fixture
 def context(browser: Browser, watch: Watch) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    made.set_default_timeout(15_000)
+    made.set_default_timeout(60_000)  # others may be working beside us
     made.on("page", watch.follow)
     yield made
     made.close()

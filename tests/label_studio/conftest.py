@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from evenhand.app import create_app
 from evenhand.cli import main
 from evenhand.logs import JsonFormatter
+from evenhand.publish import notify
 from evenhand.server.worker import Chores, Runs
 from evenhand.settings import TABLE, Settings
 from evenhand.store import Store, open_store
@@ -235,6 +236,8 @@ class Stepped(Evenhand):
     def start(self) -> None:
         settings = Settings.from_env(self.environ)
         self._open.enter_context(_logging_to(self.folder / "serve.log", settings))
+        # The pause between two messages is kept by the database's own clock, which is true.
+        self._open.enter_context(pytest.MonkeyPatch.context()).setattr(notify, "PAUSE_SECONDS", 0.0)
         web, worker = (Store(open_store(settings).engine, self._clock) for _ in range(2))
         self._open.callback(web.close)
         self._open.callback(worker.close)

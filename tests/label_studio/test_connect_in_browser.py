@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from harness.label_studio import LabelStudioServer, Person
 from tests.browser.conftest import FLAGS, Watch
-from tests.label_studio.conftest import Evenhand
+from tests.label_studio.conftest import Stepped
 from tests.label_studio.looking import Json, answer
 
 pytestmark = [pytest.mark.labelstudio, pytest.mark.browser, pytest.mark.slow]
@@ -27,7 +27,7 @@ def page(chromium: Path) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(chromium), args=FLAGS)
         opened = browser.new_page(viewport={"width": 1280, "height": 900})
-        opened.set_default_timeout(15_000)
+        opened.set_default_timeout(60_000)
         watch.follow(opened)
         yield opened
         browser.close()
@@ -47,7 +47,7 @@ def _tasks(crowd: list[Person], rng: random.Random) -> list[Json]:
 
 
 def test_project_connected_on_the_welcome_page_shows_its_first_list(
-    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person], page: Page
+    label_studio: LabelStudioServer, evenhand: Stepped, crowd: list[Person], page: Page
 ) -> None:
     people = crowd[:6]
     number = label_studio.create_project(PROJECT, maximum_annotations=6)["id"]
@@ -70,7 +70,8 @@ def test_project_connected_on_the_welcome_page_shows_its_first_list(
     expect(page.get_by_role("status").first).to_contain_text("Connected")
     expect(page.locator(".title")).to_contain_text(PROJECT)
 
-    expect(page.locator(".figures-line")).to_contain_text("1 flagged of 6 annotators", timeout=30_000)
+    evenhand.round()  # the page renews itself
+    expect(page.locator(".figures-line")).to_contain_text("1 flagged of 6 annotators", timeout=60_000)
     (row,) = page.locator("table.annotators tbody tr").all()
     expect(row).to_contain_text(people[LEFT].email)
     expect(row).to_contain_text(re.compile("(always|leans) left"))
