@@ -15,6 +15,7 @@ from fdr_core.simulate import Simulated, growing
 from fdr_core.spending import LastingFlags
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Ints
+from harness.scenarios import LISTS_ALONE
 
 Q = 0.1
 SEED = 5000
@@ -37,7 +38,7 @@ def watch(whole: Comparisons, ends: Ints) -> Iterator[set[Hashable]]:
     statistics, lasting, start = SufficientStatistics(), LastingFlags(Q), 0
     for end in ends.tolist():
         statistics.add(whole.take(np.arange(start, end)))
-        yield look(lasting, detect(statistics, q=Q, draws=0))
+        yield look(lasting, detect(statistics, q=Q, **LISTS_ALONE))
         start = end
 
 
@@ -148,10 +149,10 @@ def newcomer(rng: Generator) -> int:
     y = np.where(1.5 * (theta[left] - theta[right]) + rng.logistic(size=size) > 0, 1.0, -1.0)
     old = Comparisons.from_arrays(np.tile(np.arange(OLD_CROWD), OLD_ANSWERS), left, right, y)
     statistics, lasting = SufficientStatistics().add(old), LastingFlags(Q)
-    look(lasting, detect(statistics, q=Q, draws=0))
+    look(lasting, detect(statistics, q=Q, **LISTS_ALONE))
     for n in range(1, 101):
         one, two = rng.choice(OLD_ITEMS, size=2, replace=False)
         statistics.add("newcomer", int(one), int(two), 1.0)
-        if n >= 10 and "newcomer" in look(lasting, detect(statistics, q=Q, draws=0), "newcomer"):
+        if n >= 10 and "newcomer" in look(lasting, detect(statistics, q=Q, **LISTS_ALONE), "newcomer"):
             return n
     return 101

@@ -13,7 +13,7 @@ from fdr_core.simulate import Simulated
 from fdr_core.spending import LastingFlags
 from fdr_core.statistics import SufficientStatistics
 from harness.lasting import look as look_again
-from harness.scenarios import Q
+from harness.scenarios import LISTS_ALONE, Q
 
 #: Early warnings are considered after this many answers.
 WARN_EVERY = 50
@@ -40,7 +40,7 @@ def watch(truth: Simulated, looks: int, seed: int, single_draws: tuple[str, ...]
             if k % WARN_EVERY == 0:
                 live.warn()
         statistics.add(whole.take(np.arange(start, end)))
-        result = detect(statistics, q=Q, draws=0)
+        result = detect(statistics, q=Q, **LISTS_ALONE)
         live.warn()
         ever["evenhand"] |= set(result.flagged)
         ever["persistent"] |= look_again(lasting, result)

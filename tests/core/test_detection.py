@@ -247,6 +247,17 @@ def test_timings_are_taken_from_the_clock_given(team: Simulated) -> None:
     assert detect(team.comparisons, draws=1).timings == {}
 
 
+@pytest.mark.parametrize("decide_by", ["exact", "lbi"])
+def test_lists_do_not_depend_on_how_items_are_ranked(team: Simulated, decide_by: str) -> None:
+    one, two = (
+        detect(team.comparisons, draws=3, decide_by=decide_by, consensus=consensus)
+        for consensus in ("logistic", "least squares")
+    )
+    columns = ["annotator", "p_value", "q_value", "bias", "exact_list", "lbi_list", "lbi_share", "flagged"]
+    assert one.flagged
+    pd.testing.assert_frame_equal(one.annotators[columns], two.annotators[columns], check_exact=True)
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +13,15 @@ from numpy.random import Generator
 
 from fdr_core import detect
 from fdr_core.simulate import Simulated
+from harness.scenarios import LISTS_ALONE
 
 #: The rate that all tests ask for.
 Q = 0.1
+
+
+def runs_beside(few: int, full: int) -> int:
+    """How many crowds to simulate for a method that does not decide: a few in `make test`, all in `make trials`."""
+    return full if os.environ.get("EVENHAND_TRIALS") else few
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ def measure(make: Callable[[Generator], Simulated], runs: int, *, seed: int, **o
     constructions: Counter[str] = Counter()
     for run in range(runs):
         truth = make(np.random.default_rng([seed, run]))
-        result = detect(truth.comparisons, q=Q, seed=run, **{"draws": 0, **options})
+        result = detect(truth.comparisons, q=Q, seed=run, **{**LISTS_ALONE, **options})
         fdp[run] = truth.false_discovery_proportion(result.flagged)
         power[run] = truth.power(result.flagged)
         found[run] = len(result.flagged)

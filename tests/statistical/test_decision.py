@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from fdr_core import Comparisons, detect, scenarios, simulate
 from fdr_core.simulate import Simulated
-from tests.statistical.monte_carlo import measure
+from tests.statistical.monte_carlo import measure, runs_beside
 
 pytestmark = pytest.mark.slow
 
@@ -99,5 +99,6 @@ def test_nobody_leans_and_few_lists_name_anybody(n_annotators: int) -> None:
 @pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 5, "aggregate": "evalues"}], ids=["one draw", "e-values"])
 def test_leans_below_the_limit_leave_the_rate_of_a_proven_lbi_list(options: dict[str, Any]) -> None:
     """Mild big leaners win every race; counted as wins and dropped afterwards, they made room for honest people."""
-    measured = measure(lambda rng: scenarios.mild_big_leaners(rng=rng), 16, seed=36, decide_by="lbi", **options)
+    runs = runs_beside(5, 16)
+    measured = measure(lambda rng: scenarios.mild_big_leaners(rng=rng), runs, seed=36, decide_by="lbi", **options)
     assert measured.holds(), measured
