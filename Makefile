@@ -59,21 +59,9 @@ bench: $(DEV_STAMP) ## every benchmark in benchmarks/; BENCH_ARGS=--quick for th
 	for module in $$(grep -l '^if __name__' benchmarks/*.py | sed 's/[.]py$$//; s#/#.#g'); do \
 		$(ONE_THREAD) $(BIN)/python -m "$$module" $(BENCH_ARGS); done
 
-.PHONY: faults
-faults: $(DEV_STAMP) ## every fault against a running service, about half an hour; FAULTS_ARGS="--only kill-worker"
-	$(ONE_THREAD) $(BIN)/python -m tests.faults $(FAULTS_ARGS)
-
-.PHONY: storm
-storm: $(DEV_STAMP) $(LABEL_STUDIO_STAMP) ## 500 random operations in a real Label Studio, then the store against its export; STORM_ARGS="2000 7"
-	$(ONE_THREAD) $(BIN)/python -m tests.label_studio.storm $(STORM_ARGS)
-
-.PHONY: fuzz
-fuzz: $(DEV_STAMP) ## 100,000 inputs for everything that reads what strangers wrote; FUZZ_ARGS="--inputs 1000000"
-	$(ONE_THREAD) $(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
-
-.PHONY: mutants
-mutants: $(DEV_STAMP) ## change the source in small ways and see whether a test notices; an hour, MUTANTS_ARGS="--seed 7"
-	$(ONE_THREAD) $(BIN)/python -m scripts.mutants $(MUTANTS_ARGS)
+.PHONY: trials
+trials: $(DEV_STAMP) $(LABEL_STUDIO_STAMP) components ## what is long and rare, for hours; TRIALS="fuzz --inputs 1000000" runs one
+	$(ONE_THREAD) $(BIN)/python scripts/trials.py $(TRIALS)
 
 .PHONY: results
 results: $(DEV_STAMP) ## regenerate docs/results.md: the paper's tables, real data, peers; 150 minutes at most, a restart resumes

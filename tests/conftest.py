@@ -18,6 +18,7 @@ from harness.postgres import PostgresServer, running_postgres
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+GROUPS = ("postgres", "spark", "browser", "labelstudio")
 MISSING_DATA = "data set not present: "
 
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +28,15 @@ settings.register_profile("ci", deadline=None, suppress_health_check=[HealthChec
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the hypothesis profile: in CI the same examples every time."""
     settings.load_profile("ci" if components.is_ci() else "dev")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need the same server share a process, so that it is started once."""
+    for item in items:
+        servers = [marker for marker in GROUPS if item.get_closest_marker(marker)]
+        if servers:
+            item.add_marker(pytest.mark.xdist_group(servers[-1]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ import pytest
 from click.testing import CliRunner
 from evenhand.cli import COMMANDS, main
 from evenhand.domain import ProjectRef
-from evenhand.server.supervisor import Child, end, keep_alive
+from evenhand.server.supervisor import Child, at_socket, end, keep_alive, web_command
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 
@@ -151,6 +152,36 @@ def test_serve_beyond_loopback_without_credentials_does_not_start(
     done = CliRunner().invoke(main, ["serve", "--host", "0.0.0.0", "--port", "9090"])
     assert done.exit_code == 2
     assert "BASIC_AUTH_USER" in done.output
+
+
+def test_serve_where_somebody_else_listens_says_so_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL_DIR", str(tmp_path))
+    with listening() as other:
+        port = other.getsockname()[1]
+        done = CliRunner().invoke(main, ["serve", "--port", str(port)])
+    assert done.exit_code == 2
+    assert f"127.0.0.1:{port} cannot be listened on (Address already in use)" in done.output
+    assert "--port" in done.output
+    assert len(done.output.strip().splitlines()) == 1
+
+
+def test_serve_on_what_is_no_listening_socket_says_what_to_hand_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_DIR", str(tmp_path))
+    with socket.socket() as silent, (tmp_path / "file").open("w") as file:
+        for fd in (silent.fileno(), file.fileno()):
+            done = CliRunner().invoke(main, ["serve", "--fd", str(fd)])
+            assert done.exit_code == 2
+            assert f"--fd {fd} is no" in done.output
+
+
+def test_web_server_listens_on_the_socket_that_is_handed_over() -> None:
+    with listening() as handed:
+        settings = at_socket(Settings(), handed.fileno())
+        assert (settings.host, settings.port) == handed.getsockname()
+        command = web_command(settings, handed.fileno())
+    assert command[command.index("--bind") + 1].startswith("fd://")
 
 
 def test_supervisor_child_that_keeps_dying_waits_longer_each_time() -> None:
