@@ -28,6 +28,7 @@ from evenhand.server.supervisor import Child, at_socket, end, keep_alive, web_co
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 
+from harness.ports import listening
 from harness.serving import serving
 
 # The service promises 10 s, which benchmarks measure on a quiet machine; here others may be working beside us.
