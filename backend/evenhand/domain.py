@@ -74,6 +74,8 @@ class Comparison:
     """One annotation as read under the project's configuration; `outcome` is None where nothing can be judged.
 
     `answers` holds the outcome of each control where several are read: one annotation stays one row under one coin.
+    `digest` stands for what was answered, as Label Studio has it; `updated_by` says who wrote it last, None where
+    nobody is named, as in imports.
     """
 
     annotation_id: int
@@ -91,6 +93,8 @@ class Comparison:
     created_at: float
     updated_at: float
     answers: Mapping[str, float] | None = None
+    digest: str | None = None
+    updated_by: str | None = None
 
 
 def plain_answer(
@@ -141,7 +145,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Batch:
-    """Changes to apply in one transaction; `as_of` is the pull's starting sequence number, None for events."""
+    """Changes to apply in one transaction; `as_of` is the pull's starting sequence number, None for events.
+
+    `reads_anew` tells that settings changed since answers were read: what looks different may be the same answer.
+    """
 
     comparisons: Sequence[Comparison] = ()
     tasks: Sequence[Task] = ()
@@ -149,6 +156,7 @@ class Batch:
     deleted_tasks: Sequence[int] = ()
     as_of: int | None = None
     events: Sequence[str] = ()
+    reads_anew: bool = False
 
 
 @dataclass(frozen=True)
@@ -282,7 +290,7 @@ class Decision:
     number: int
     project_id: int
     annotator_id: str
-    decision: Choice | Literal["erase", "withdraw", "setting"]
+    decision: Choice | Literal["erase", "withdraw", "setting", "withdraw_answers"]
     comment: str
     author: str
     source: str

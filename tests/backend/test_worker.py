@@ -234,7 +234,7 @@ def test_project_that_can_no_longer_be_judged_withdraws_warnings_and_flags_with_
     assert biased <= set(store.live.warned(project.id))
     assert store.flags.all(project.id)
     later = [replace(row, updated_at=row.updated_at + 1e6) for row in one_order(rows)]
-    store.comparisons.apply(project.id, Batch(comparisons=later))
+    store.comparisons.apply(project.id, Batch(comparisons=later, reads_anew=True))
     store.runs.request(project.id, Trigger.MANUAL)
     Runs(store, "me").once()
     run = store.runs.latest(project.id)

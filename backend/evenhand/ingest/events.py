@@ -142,7 +142,7 @@ def build_batch(
     lookup: dict[Any, Task] = {**stored, **known}
     tasks_of = [lookup.get(raw["task"]) if isinstance(raw.get("task"), int) else None for raw in annotations]
     rows = [payloads.read_comparison(raw, task, reading) for raw, task in zip(annotations, tasks_of, strict=True)]
-    return Batch(comparisons=rows, tasks=read, as_of=as_of)
+    return Batch(comparisons=rows, tasks=read, as_of=as_of, reads_anew=project.full_pull_needed)
 
 
 def event_kind(action: str) -> str:

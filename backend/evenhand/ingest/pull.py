@@ -160,11 +160,11 @@ def _pull(store: Store, client: LabelStudioClient, project: Project, *, full: bo
     since = None
     if not full and project.pull_watermark is not None:
         since = datetime.fromtimestamp(project.pull_watermark - OVERLAP_SECONDS, UTC)
-    as_of = store.projects.begin_pull(project.id)
+    as_of, reads_anew = store.projects.begin_pull(project.id), project.full_pull_needed
     for page in client.tasks(project.ls_project_id, updated_since=since):
         project = _learn_fields(store, project, page, seen)
         batch = _read_page(page, reading_of(project), seen, judges=project.config.get("judges", "people") != "people")
-        seen.applied.append(store.comparisons.apply(project.id, replace(batch, as_of=as_of)))
+        seen.applied.append(store.comparisons.apply(project.id, replace(batch, as_of=as_of, reads_anew=reads_anew)))
     within = None if full else seen.tasks
     seen.applied.append(
         store.comparisons.delete_missing(project.id, seen.annotations, as_of=as_of, within_tasks=within)

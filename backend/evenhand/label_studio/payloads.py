@@ -4,6 +4,8 @@ Annotation ids are unique within a Label Studio instance. Drafts have ids of the
 its negated id. Alert cards carry the task data fields ALERT_PROJECT and ALERT_ANNOTATOR.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -198,7 +200,16 @@ def read_comparison(annotation: Json, task: Task | None, reading: Reading | None
         created_at=created if created is not None else updated or 0.0,
         updated_at=updated if updated is not None else created or 0.0,
         answers=given.answers,
+        digest=_digest(annotation),
+        updated_by=_annotator(annotation.get("updated_by")),
     )
+
+
+def _digest(annotation: Json) -> str:
+    """What was answered, whatever else an update touched: the same for the same results, in any order."""
+    results = [[result.get(key) for key in ("from_name", "type", "value")] for result in results_of(annotation)]
+    text = json.dumps([annotation.get("was_cancelled") is True, sorted(map(json.dumps, results))])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def read_draft(draft: Json, task: Task, reading: Reading | None) -> Comparison:

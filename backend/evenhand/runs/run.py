@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from evenhand.domain import Project, RunResult
 from evenhand.judged import Policy
 from evenhand.project_config import ProjectConfig
 from evenhand.runs.controls import judged_beside
+from evenhand.runs.first_submissions import corrected, ranking_as_it_stands, report_revisions
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import Current
 from evenhand.runs.warnings import settle_warnings, sides_remedy
@@ -39,17 +41,29 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
     config = ProjectConfig.model_validate(project.config)
     statistics = current.statistics
     note_left_out(store, project, statistics)
+    report_revisions(store, project)
     progress(0.02, "statistics are up to date")
-    if not len(statistics):
-        settle_warnings(store, project, None, config.q)
-        return _empty_result(current, config)
-    detection = detect(
-        statistics,
-        **config.detection(),
-        seed=SEED,
-        progress=lambda done, total: progress(0.05 + 0.85 * done / total, f"draw {done} of {total}"),
-        clock=time.perf_counter,
-    )
+    withdrawn = store.decisions.withdrawn_answers(project.id)
+    differing = store.revisions.corrections(project.id, current.seq, withdrawn)
+    with corrected(current, differing.evidence):
+        if not len(statistics):
+            settle_warnings(store, project, None, config.q)
+            return _empty_result(current, config)
+        detection = detect(
+            statistics,
+            **config.detection(),
+            seed=SEED,
+            progress=lambda done, total: progress(0.05 + 0.85 * done / total, f"draw {done} of {total}"),
+            clock=time.perf_counter,
+        )
+        judged_hash = data_hash(statistics)
+    if differing.evidence:
+        with corrected(current, differing.ranking):
+            standing = ranking_as_it_stands(statistics, detection, consensus=config.consensus)
+        if standing is not None:
+            fit, table = standing
+            changes = fit.order_changes(table.items)
+            detection = replace(detection, ranking=fit.table(table.items), order_changes=changes)
     progress(0.92, "evidence")
     settle_warnings(store, project, detection.audit.how, config.q, detection.audit.reasons)
     lasting, spent = _lasting_flags(store, project, detection, config.q)
@@ -65,7 +79,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         guarantee=str(detection.guarantee),
         summary={**_summary(detection, project, annotators, config), "label_again": again},
         timings=plain(detection.timings),
-        data_hash=data_hash(statistics),
+        data_hash=judged_hash,
         annotators=annotators,
         items=_rows(detection.ranking),
         order_changes=_rows(detection.order_changes),

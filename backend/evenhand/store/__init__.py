@@ -37,6 +37,7 @@ from evenhand.store.projects import ProjectStore
 from evenhand.store.publications import PublicationStore
 from evenhand.store.rankings import RankingStore
 from evenhand.store.removals import RemovalStore
+from evenhand.store.revisions import RevisionStore
 from evenhand.store.runs import RunStore
 from evenhand.store.secrets import SecretStore
 from evenhand.store.snapshots import SnapshotStore
@@ -63,6 +64,7 @@ class Store:
         self.annotators = AnnotatorStore(database)
         self.comparisons = ComparisonStore(database, self.events)
         self.decisions = DecisionStore(database)
+        self.revisions = RevisionStore(database)
         self.projects = ProjectStore(database, self.comparisons, self.decisions)
         # What we made of it.
         self.leases = LeaseStore(database)

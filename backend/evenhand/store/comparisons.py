@@ -25,7 +25,7 @@ from evenhand.store.erased import Erased
 from evenhand.store.events import EventStore
 from evenhand.store.merge import Merge, Row
 from evenhand.store.project_rows import project_row
-from evenhand.store.schema import annotators, changes, comparisons, items, projects, tasks
+from evenhand.store.schema import annotators, changes, comparisons, items, projects, revisions, tasks
 from evenhand.store.tasks import task_rows
 
 # The statements of the path every event takes, built once.
@@ -231,6 +231,7 @@ class ComparisonStore(Aggregate):
             at=self._database.clock(),
             policy=Policy.of(project["config"]),
             as_of=batch.as_of,
+            reads_anew=batch.reads_anew,
             totals=project["counts"],
         )
 
@@ -242,6 +243,8 @@ class ComparisonStore(Aggregate):
             connection.execute(self._database.upsert(comparisons), rows)
         if merge.changes:
             connection.execute(_INSERT_CHANGES, [{**own, **change} for change in merge.changes])
+        if merge.revisions:
+            connection.execute(revisions.insert(), [{**own, **revision} for revision in merge.revisions])
         if merge.dirty_tasks:
             rows = [{**own, **merge.tasks[key]} for key in sorted(merge.dirty_tasks)]
             connection.execute(self._database.upsert(tasks), rows)

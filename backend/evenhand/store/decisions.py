@@ -6,14 +6,14 @@ import secrets as randomness
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from evenhand.domain import ChainCheck, Choice, Decision, Page, Review
 from evenhand.errors import NotFoundError
 from evenhand.store.database import Aggregate
 from evenhand.store.paging import page
 from evenhand.store.project_rows import project_row
-from evenhand.store.schema import decisions
+from evenhand.store.schema import decisions, spending
 
 FIRST = "0" * 64
 ERASE = "erase"
@@ -22,6 +22,8 @@ WITHDRAW = "withdraw"
 #: A line that tells how a setting was changed; its detail says which, from what, to what.
 SETTING = "setting"
 ERASED_AUTHOR = "erased"
+#: A line that takes a whole batch of somebody's answers out, of the time its detail names.
+WITHDRAW_ANSWERS = "withdraw_answers"
 #: What a person decided about another one, or took back.
 _ABOUT_PEOPLE = decisions.c.decision != SETTING
 
@@ -128,7 +130,49 @@ class DecisionStore(Aggregate):
         with self._database.read() as connection:
             lines = [Decision(**row._mapping) for row in connection.execute(query.order_by(decisions.c.number))]
         withdrawn = {line.source_key for line in lines if line.decision == WITHDRAW}
-        return [line for line in lines if line.decision != WITHDRAW and f"{WITHDRAW}:{line.number}" not in withdrawn]
+        return [
+            line
+            for line in lines
+            if line.decision not in (WITHDRAW, WITHDRAW_ANSWERS) and f"{WITHDRAW}:{line.number}" not in withdrawn
+        ]
+
+    def withdraw_answers(
+        self, project_id: int, annotator_id: str, *, since: float, until: float, author: str, reason: str
+    ) -> Decision:
+        """Append a line that takes the answers somebody gave in a time out of everything; `withdraw` takes it back.
+
+        What was found on them is looked at anew: evidence that was spent on answers taken out does not stay.
+        """
+        with self._database.write() as connection:
+            last = self._last(connection, project_id)
+            values: dict[str, Any] = {
+                "annotator_id": annotator_id,
+                "decision": WITHDRAW_ANSWERS,
+                "comment": reason,
+                "author": author,
+                "source": "dashboard",
+                "source_key": f"{WITHDRAW_ANSWERS}:{last.number + 1 if last else 1}",
+                "run_id": None,
+                "detail": json.dumps({"since": since, "until": until}),
+            }
+            made = self._append_line(connection, project_id, last, values, None)
+            mine = (spending.c.project_id == project_id, spending.c.annotator_id == annotator_id)
+            connection.execute(delete(spending).where(*mine))
+            return made
+
+    def withdrawn_answers(self, project_id: int) -> dict[str, list[tuple[float, float]]]:
+        """The times whose answers were taken out, by annotator."""
+        mine = decisions.c.project_id == project_id
+        query = select(decisions).where(mine, decisions.c.decision.in_((WITHDRAW, WITHDRAW_ANSWERS)))
+        with self._database.read() as connection:
+            lines = connection.execute(query).all()
+        back = {line.source_key for line in lines if line.decision == WITHDRAW}
+        found: dict[str, list[tuple[float, float]]] = {}
+        for line in lines:
+            if line.decision == WITHDRAW_ANSWERS and f"{WITHDRAW}:{line.number}" not in back and line.detail:
+                time = json.loads(line.detail)
+                found.setdefault(line.annotator_id, []).append((time["since"], time["until"]))
+        return found
 
     def note_settings_in(
         self, connection: Connection, project_id: int, before: Mapping[str, Any], after: Mapping[str, Any], by: str

@@ -4,6 +4,9 @@ Pure bookkeeping on dictionaries, so that the rules can be tested without a data
 row if its `updated_at` is later; at equal times the larger content wins, whatever arrived first. A tombstone never
 yields to an event. A pull that began at sequence number `as_of` overrules every row, tombstones included, that did
 not change since.
+
+Rows hold what Label Studio holds; evidence is what their authors submitted first. Where the two part (an edit, another
+author, other items on the task) the history keeps the first submission; deleted rows keep it themselves.
 """
 
 import json
@@ -15,6 +18,13 @@ from evenhand.domain import Comparison, Task
 from evenhand.judged import Policy, coin_label
 
 Row = dict[str, Any]
+#: Where a row stands as evidence: its first submission is kept in the history, or somebody else wrote it.
+KEPT, FOREIGN = "kept", "foreign"
+#: Kinds of annotation that say what a person chose.
+GIVEN = ("answer", "prediction")
+FIRST_COLUMNS = (
+    "annotator_id", "task_id", "left_item", "right_item", "coin", "stratum", "outcome", "status", "ground_truth",
+)  # fmt: skip
 JUDGED_COLUMNS = ("annotator_id", "task_id", "left_item", "right_item", "coin", "stratum", "outcome")
 TOMBSTONE = Comparison(
     0, None, None, None, None, None, None, None, "empty", None, False, None, created_at=0.0, updated_at=0.0
@@ -42,11 +52,13 @@ class Merge:
         at: float,
         policy: Policy,
         as_of: int | None,
+        reads_anew: bool = False,
         totals: Mapping[str, int] | None = None,
     ) -> None:
         self.totals = totals or {}
         self.rows, self.tasks = rows, tasks
-        self.seq, self.at, self.policy, self.as_of = seq, at, policy, as_of
+        self.seq, self.at, self.policy, self.as_of, self.reads_anew = seq, at, policy, as_of, reads_anew
+        self.revisions: list[Row] = []
         self.dirty_rows: set[int] = set()
         self.dirty_tasks: set[int] = set()
         self.new_labels: dict[str, str] = {}
@@ -75,12 +87,14 @@ class Merge:
         """Store an annotation's state if it is newer than the one known."""
         key = comparison.annotation_id
         content: Row = dict(vars(comparison))
+        by = content.pop("updated_by")
         task = self.tasks.get(comparison.task_id) if comparison.task_id is not None else None
         task_deleted = task is not None and task["deleted"]
         old = self.rows.get(key)
         if comparison.status == "unreadable":
             self.tally["unreadable"] += 1
         if old is not None:
+            self._learn_digest(old, content)
             stays_deleted = old["deleted"] and (task_deleted or not self._overrules(old))
             same = not old["deleted"] and {name: old[name] for name in content} == content
             if stays_deleted or same or not self._yields(old, content, comparison.updated_at):
@@ -89,8 +103,15 @@ class Merge:
         self.tally["inserted" if old is None else "revived" if old["deleted"] else "updated"] += 1
         if comparison.annotator_id is not None and (old is None or old["annotator_id"] != comparison.annotator_id):
             self.new_annotators.setdefault(comparison.annotator_id, comparison.created_at)
-        first_seq = old["first_seq"] if old else None
-        self._replace(key, old, {**content, "deleted": task_deleted, "first_seq": first_seq})
+        first_seq, standing = (old["first_seq"], old["standing"]) if old else (None, None)
+        new = {**content, "deleted": task_deleted, "first_seq": first_seq, "standing": standing}
+        kind = self._revision(old, new, by)
+        if kind is not None and standing is None:
+            new["standing"] = FOREIGN if kind == "written" else KEPT
+        self._replace(key, old, new)
+        if kind is not None:
+            is_first = standing is None and kind != "written"
+            self._keep(kind, new if kind == "written" or old is None else old, by, is_first, new["outcome"])
 
     def delete(self, annotation_id: int) -> None:
         """Leave a tombstone, also for an annotation never seen, so that a late event cannot bring it back."""
@@ -99,8 +120,11 @@ class Merge:
             self.tally["unchanged"] += 1
             return
         self.tally["deleted"] += 1
-        base = old or {**vars(TOMBSTONE), "annotation_id": annotation_id, "first_seq": None}
+        base = old or {**vars(TOMBSTONE), "annotation_id": annotation_id, "first_seq": None, "standing": None}
+        base = {key: value for key, value in base.items() if key != "updated_by"}
         self._replace(annotation_id, old, {**base, "deleted": True})
+        if old is not None and old["status"] in GIVEN:
+            self._keep("delete", old, None, is_first=False, after=None)
 
     def delete_task(self, task_id: int) -> None:
         """Leave a tombstone for a task and for every annotation on it."""
@@ -123,6 +147,43 @@ class Merge:
         row = self.rows[annotation_id]
         self._step(row, judged(row, former), judged(row, self.policy))
         self.dirty_rows.add(annotation_id)
+
+    def _learn_digest(self, old: Row, content: Row) -> None:
+        """Rows of older versions have no digest: the first state that is otherwise the same brings it."""
+        known = {**{name: old[name] for name in content}, "digest": content["digest"]}
+        if old["digest"] is None and content["digest"] is not None and known == content:
+            old["digest"] = content["digest"]
+            self.dirty_rows.add(old["annotation_id"])
+
+    def _revision(self, old: Row | None, new: Row, by: str | None) -> str | None:
+        """What kind of revision of somebody's answer this is; None for a first submission, or the same answer."""
+        if old is None or old["status"] not in GIVEN:
+            is_foreign = new["status"] in GIVEN and by is not None and by != new["annotator_id"]
+            return "written" if is_foreign else None
+        if old["annotator_id"] != new["annotator_id"]:
+            return "author"
+        answered = ("digest",) if old["digest"] and new["digest"] else ("outcome", "status")
+        if any(old[name] != new[name] for name in answered):
+            return "edit"
+        if old["ground_truth"] != new["ground_truth"]:
+            return "mark"
+        shown = ("left_item", "right_item", "coin", "outcome")
+        return "task" if not self.reads_anew and any(old[name] != new[name] for name in shown) else None
+
+    def _keep(self, kind: str, row: Row, by: str | None, is_first: bool, after: float | None) -> None:
+        """Add a fact to the history; the first one of an annotation keeps what was submitted first."""
+        self.revisions.append(
+            {
+                **{name: row[name] for name in FIRST_COLUMNS},
+                "annotation_id": row["annotation_id"],
+                "seq": self.rows[row["annotation_id"]]["seq"],
+                "kind": kind,
+                "by_id": by,
+                "at": self.at,
+                "is_first": is_first,
+                "outcome_after": after,
+            }
+        )
 
     def _overrules(self, old: Row) -> bool:
         """Whether this batch is a pull that began after the stored row last changed."""
@@ -163,6 +224,7 @@ class Merge:
             is_first = weight > 0 and row["first_seq"] is None
             if is_first:
                 row["first_seq"] = self.seq
+                is_first = row["standing"] != FOREIGN
             self.changes.append(
                 {
                     **values,

@@ -38,6 +38,7 @@ from evenhand.store.schema import (
     problems,
     projects,
     publications,
+    revisions,
     run_annotators,
     run_paths,
     runs,
@@ -57,6 +58,7 @@ OWNED: tuple[tuple[Table, str], ...] = (
     (live_curve, "annotator_id"),
     (flags, "annotator_id"),
     (spending, "annotator_id"),
+    (revisions, "annotator_id"),
     (follow_ups, "annotator_id"),
 )
 #: Tables in which one person may have a million rows, with the column that tells the rows apart.
@@ -67,7 +69,7 @@ SHORTEST_NAME = 4  # shorter names would be found inside ordinary words
 STUB: Row = {
     "annotator_id": None, "left_item": None, "right_item": None, "coin": None, "stratum": None, "outcome": None,
     "status": STATUS, "reason": None, "ground_truth": False, "lead_time": None, "created_at": 0.0, "updated_at": 0.0,
-    "first_seq": None, "answers": None,
+    "first_seq": None, "answers": None, "digest": None, "standing": None,
 }  # fmt: skip
 
 
@@ -206,6 +208,8 @@ class PersonStore(Aggregate):
                 mine = (table.c.project_id == project.id, table.c[column].in_(ids))
                 tally[table.name] = connection.execute(delete(table).where(*mine)).rowcount
         connection.execute(delete(statistics_parts).where(statistics_parts.c.project_id == project.id))
+        by_them = (revisions.c.project_id == project.id, revisions.c.by_id.in_(ids))
+        connection.execute(update(revisions).where(*by_them).values(by_id=None))
         tally["run_annotators"] = _erase_from_runs(connection, project.id, ids)
         tally["notifications"] = _erase_messages(connection, project.id, ids, shown)
         pseudonymous = f"erased-{randomness.token_hex(4)}"

@@ -78,6 +78,8 @@ comparisons = Table(
     Column("seq", BigInteger, nullable=False),
     Column("first_seq", BigInteger),
     Column("answers", JSON(none_as_null=True)),  # outcome by control, where several are read
+    Column("digest", Text),
+    Column("standing", Text),  # of `revisions`: null where the row itself is its author's first submission
     PrimaryKeyConstraint("project_id", "annotation_id"),
     Index(None, "project_id", "task_id"),
     Index(None, "project_id", "annotator_id", "annotation_id"),
@@ -100,6 +102,30 @@ changes = Table(
     Column("is_first", Boolean, nullable=False),
     Column("at", Double, nullable=False),
     PrimaryKeyConstraint("project_id", "seq"),
+)
+
+revisions = Table(
+    "revisions",
+    metadata,
+    project_column(),
+    Column("seq", BigInteger, nullable=False),
+    Column("annotation_id", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("by_id", Text),
+    Column("at", Double, nullable=False),
+    Column("is_first", Boolean, nullable=False),
+    Column("annotator_id", Text),
+    Column("task_id", BigInteger),
+    Column("left_item", Text),
+    Column("right_item", Text),
+    Column("coin", Text),
+    Column("stratum", Text),
+    Column("outcome", Double),
+    Column("status", Text, nullable=False),
+    Column("ground_truth", Boolean, nullable=False),
+    Column("outcome_after", Double),
+    PrimaryKeyConstraint("project_id", "seq"),
+    Index(None, "project_id", "annotator_id"),
 )
 
 annotators = Table(

@@ -1,4 +1,4 @@
-"""Who changed what: settings in the sealed log."""
+"""Who changed what: settings in the sealed log, answers in a history of their own."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -42,6 +42,32 @@ POSTGRES_LOCKS = (
 
 def upgrade() -> None:
     """Add what nobody kept before; of older changes nothing is known."""
+    row_id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.add_column("decisions", sa.Column("detail", sa.Text(), nullable=True))
+    op.add_column("comparisons", sa.Column("digest", sa.Text(), nullable=True))
+    op.add_column("comparisons", sa.Column("standing", sa.Text(), nullable=True))
+    op.create_table(
+        "revisions",
+        sa.Column("project_id", row_id, nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("annotation_id", sa.BigInteger(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("by_id", sa.Text(), nullable=True),
+        sa.Column("at", sa.Double(), nullable=False),
+        sa.Column("is_first", sa.Boolean(), nullable=False),
+        sa.Column("annotator_id", sa.Text(), nullable=True),
+        sa.Column("task_id", sa.BigInteger(), nullable=True),
+        sa.Column("left_item", sa.Text(), nullable=True),
+        sa.Column("right_item", sa.Text(), nullable=True),
+        sa.Column("coin", sa.Text(), nullable=True),
+        sa.Column("stratum", sa.Text(), nullable=True),
+        sa.Column("outcome", sa.Double(), nullable=True),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("ground_truth", sa.Boolean(), nullable=False),
+        sa.Column("outcome_after", sa.Double(), nullable=True),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_revisions_project_id_projects")),
+        sa.PrimaryKeyConstraint("project_id", "seq", name=op.f("pk_revisions")),
+    )
+    op.create_index(op.f("ix_revisions_project_id_annotator_id"), "revisions", ["project_id", "annotator_id"])
     for statement in POSTGRES_LOCKS if is_postgres(op.get_bind()) else SQLITE_LOCKS:
         op.execute(statement)
