@@ -15,8 +15,8 @@ import pytest
 from evenhand.domain import Project, Trigger
 from evenhand.ingest.events import handle_events
 from evenhand.label_studio.payloads import read_event
-from evenhand.projects.config import parse_config
-from evenhand.runs.worker import Runs
+from evenhand.project_config import parse_config
+from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store
 
