@@ -30,7 +30,8 @@ EPOCH, CREATED = 1_700_000_000, "2023-11-14T22:13:20.000000Z"
 class Service:
     """`evenhand serve` on a free loopback port with a folder of its own."""
 
-    def __init__(self, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str] | None = None, *, with_worker: bool = True) -> None:
+        self._command = [sys.executable, "-m", "evenhand.cli", "serve", *([] if with_worker else ["--no-worker"])]
         self.port = free_port()
         keep = {key: os.environ[key] for key in ("PATH", "HOME", "DATABASE_URL") if key in os.environ}
         self.environment = {
@@ -48,8 +49,7 @@ class Service:
     def start(self) -> float:
         """Start and wait until it answers; return the seconds that took."""
         begun = time.perf_counter()
-        command = [sys.executable, "-m", "evenhand.cli", "serve"]
-        self.process = psutil.Popen(command, env=self.environment, stdout=self.log, stderr=self.log)
+        self.process = psutil.Popen(self._command, env=self.environment, stdout=self.log, stderr=self.log)
         try:
             self.wait_healthy()
         except BaseException:
@@ -57,14 +57,14 @@ class Service:
             raise
         return time.perf_counter() - begun
 
-    def wait_healthy(self, limit: float = 60.0) -> float:
+    def wait_healthy(self, limit: float = 180.0) -> float:
         begun = time.perf_counter()
         while time.perf_counter() - begun < limit:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self.call("GET", "/health")[0] == 200:
                     return time.perf_counter() - begun
             time.sleep(0.05)
-        raise SystemExit("the service did not become healthy within a minute")
+        raise SystemExit("the service did not become healthy within three minutes")
 
     def stop(self) -> None:
         if self.process is not None and self.process.is_running():

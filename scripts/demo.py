@@ -112,7 +112,7 @@ def evenhand_serving(label_studio: LabelStudioServer, port: int, folder: Path) -
 
 def wait_until_healthy(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     """Wait for /health, or stop with the service's log."""
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 180
     while time.monotonic() < give_up and process.poll() is None:
         try:
             if requests.get(url + "/health", timeout=2).ok:

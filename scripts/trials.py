@@ -13,6 +13,7 @@ TRIALS: dict[str, tuple[str, ...]] = {
     "fuzz": ("tests.fuzz",),
     "storm": ("tests.label_studio.storm",),
     "faults": ("tests.faults",),
+    "attacks": ("tests.attacks", "--long"),
     "mutants": ("scripts.mutants",),
 }
 

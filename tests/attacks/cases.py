@@ -89,10 +89,10 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def memory(service: Service) -> float:
-    """Megabytes of the web processes; the worker meets no strangers, and on a busy machine starts for a while."""
+    """Megabytes of the service's processes."""
     assert service.process is not None
     family = [service.process, *service.process.children(recursive=True)]
-    return sum(float(member.memory_info().rss) for member in family if "worker" not in member.cmdline()) / 1e6
+    return sum(float(member.memory_info().rss) for member in family) / 1e6
 
 
 @contextlib.contextmanager
@@ -392,7 +392,7 @@ ATTACKS: dict[str, Callable[[Service, Scale], Outcome]] = {
 
 def run(name: str, folder: Path, scale: Scale) -> Outcome:
     """One attack against a service of its own."""
-    service = Service(folder, VARIABLES)
+    service = Service(folder, VARIABLES, with_worker=False)  # the worker meets no strangers
     service.start()
     try:
         send_event(service, 999_999)

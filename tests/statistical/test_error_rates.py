@@ -32,7 +32,7 @@ def test_flips_on_the_papers_simulation_hold_the_rate_and_find_all(p1: Any, p2: 
 
 @pytest.mark.parametrize(("p1", "p2"), CELLS)
 def test_papers_construction_on_its_simulation_reproduces_its_figures(p1: Any, p2: Any) -> None:
-    measured = measure(study(p1, p2), runs_beside(6, 20), seed=2, method="paper", cut="knockoff", draws=1)
+    measured = measure(study(p1, p2), runs_beside(10, 20), seed=2, method="paper", cut="knockoff", draws=1)
     assert measured.power.mean() >= 0.995, measured  # 49.75 of 50
     assert measured.holds(0.15), measured
     assert measured.fdr >= 0.09 - measured.margin, measured
