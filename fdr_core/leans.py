@@ -1,0 +1,189 @@
+"""Leans where a coin decided the sides: the side itself is the experiment, so no model and no crowd can shift them.
+
+An annotator's mean outcome estimates its lean. It varies with what stood where, and what *other* coins say of a pair
+takes much of that out: per answer o = 1 where the pair's first item (in a fixed order) stands left, c = o y the choice,
+which knows no side, and g what answers under other coins say of c. Then
+
+    ``E_u = sum over the unit of w (y - b o g)``,  ``lean_j = sum_u E_u / n_j``,
+
+b the annotator's own amplitude, estimated without the unit's coin. Given the other coins g and b are fixed while o
+turns with the coin, so the mean is not moved, whatever the crowd's lean and however wrong the consensus. The filter
+that the theorem of the list allows is kept: an annotator's own sides and everybody's choices, nobody else's sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import t as student_t
+
+from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
+from fdr_core.codes import are_all_different, compact_codes, first_rows, mix, smallest_by
+from fdr_core.design import DenseItems, SparseItems
+from fdr_core.types import Floats, Ints, Mask, Words
+
+#: Ridges on what the pairs are worth, per answer under one coin; the one that predicts other coins best is taken.
+RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+#: Up to this many items every coin is left out by itself, beyond in folds.
+LEAVE_ONE_OUT_ITEMS = 500
+FOLDS = 5
+#: The pooled amplitude counts like the annotator's own from so many units.
+_POOLED_UNITS = 10.0
+#: Relative error of the fits in folds.
+_TOLERANCE = 1e-6
+
+ABSOLUTE, RELATIVE = "absolute", "relative to the crowd"
+
+
+@dataclass(frozen=True)
+class Leans:
+    """Lean of every annotator with its 95 % interval, (m,) each, in [-1, 1].
+
+    ``basis``: `ABSOLUTE` where coins decided the sides, or both orders were shown; else `RELATIVE`.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    basis: str = ABSOLUTE
+
+    def excludes_zero(self) -> Mask:
+        """Where the interval lies on one side of 0."""
+        return np.asarray((self.low > 0) | (self.high < 0))
+
+
+@dataclass(frozen=True)
+class UnitLeans:
+    """``E_u`` of every unit, what one coin decided for one annotator: ``owner``, ``value`` and number of answers."""
+
+    owner: Ints
+    value: Floats
+    size: Floats
+
+
+def absolute_leans(answers: Answers, n_items: int, n_annotators: int, key: Words) -> Leans:
+    """Estimate all leans, one coin left out at a time.
+
+    Parameters
+    ----------
+    answers : under the coins that decided their sides.
+    key : (rows,) by which coins come into folds where there are many items; the smallest of a coin decides.
+    """
+    units = unit_leans(answers, n_items, n_annotators, key)
+    n = np.bincount(units.owner, units.size, n_annotators)
+    coins = np.bincount(units.owner, minlength=n_annotators)
+    lean = np.bincount(units.owner, units.value, n_annotators) / np.maximum(n, 1e-12)
+    # one pseudo coin for either side keeps the interval of somebody who never varied from collapsing
+    rms = np.sqrt(np.bincount(units.owner, units.value**2, n_annotators) / np.maximum(coins, 1))
+    p = np.clip(rms, 1.0, np.maximum(n / np.maximum(coins, 1), 1.0))
+    middle = lean * n / (n + 2 * p)
+    squares = np.bincount(units.owner, (units.value - units.size * middle[units.owner]) ** 2, n_annotators)
+    squares += p**2 * ((1 - middle) ** 2 + (1 + middle) ** 2)
+    reach = student_t.ppf(0.975, coins + 1) * np.sqrt((coins + 2) / (coins + 1) * squares) / (n + 2 * p)
+    lean = np.clip(lean, -1.0, 1.0)
+    low, high = np.maximum(middle - reach, -1.0), np.minimum(middle + reach, 1.0)
+    return Leans(lean, np.minimum(low, lean), np.maximum(high, lean))
+
+
+def unit_leans(answers: Answers, n_items: int, n_annotators: int, key: Words) -> UnitLeans:
+    """What every unit says of its annotator's lean, without what other coins say of its pairs."""
+    known = _said_by_other_coins(answers, n_items, key)
+    worth = np.where(answers.left < answers.right, known, -known)  # f = o g
+    unit, owner = _units(answers)
+    size, total, explained, square, product = (
+        np.bincount(unit, answers.weight * figure, len(owner))
+        for figure in (np.ones(len(unit)), answers.outcome, worth, worth**2, worth * answers.outcome)
+    )
+    of_all = square.sum()
+    pooled = product.sum() / of_all if of_all > 0 else 0.0
+    k = max(_POOLED_UNITS * of_all / max(len(owner), 1), 1e-300)
+    own_square, own_product = (np.bincount(owner, figure, n_annotators)[owner] for figure in (square, product))
+    amplitude = (own_product - product + k * pooled) / (own_square - square + k)
+    return UnitLeans(owner, total - amplitude * explained, size)
+
+
+def _units(answers: Answers) -> tuple[Ints, Ints]:
+    """The unit of every row, and the annotator of every unit."""
+    if are_all_different(answers.coin):
+        return np.arange(len(answers)), answers.annotator
+    unit = compact_codes(answers.annotator.astype(np.int64) * (int(answers.coin.max()) + 1) + answers.coin)
+    return unit, answers.annotator[first_rows(unit)]
+
+
+def _said_by_other_coins(answers: Answers, n_items: int, key: Words) -> Floats:
+    """``g``: what is expected of every choice from answers under other coins; 0 where its pair is met under none."""
+    coin = compact_codes(answers.coin)
+    low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
+    if _has_items_of_its_own(coin, low, high, n_items):
+        return np.zeros(len(answers))
+    per_coin = float(answers.weight.sum()) / (int(coin.max()) + 1)
+    ridges = [ridge * per_coin for ridge in RIDGES]
+    choice = np.where(answers.left < answers.right, answers.outcome, -answers.outcome)
+    pairs = _Choices(coin, low, high, choice, answers)
+    if n_items <= LEAVE_ONE_OUT_ITEMS and pairs.are_one_per_coin(n_items):
+        return pairs.left_out(n_items, ridges)
+    return pairs.in_folds(n_items, ridges, key)
+
+
+def _has_items_of_its_own(coin: Ints, low: Ints, high: Ints, n_items: int) -> bool:
+    """Whether every item is met under one coin only: other coins say nothing then."""
+    of_item = np.full(n_items, -1)
+    of_item[low], of_item[high] = coin, coin  # whichever is written last
+    return bool((of_item[low] == coin).all() and (of_item[high] == coin).all())
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """Choices in the frame of the items, by coin (compact codes)."""
+
+    coin: Ints
+    low: Ints
+    high: Ints
+    choice: Floats
+    answers: Answers
+
+    def are_one_per_coin(self, n_items: int) -> bool:
+        """Whether every coin decided one pair only."""
+        pair, first = self.low * n_items + self.high, first_rows(self.coin)
+        return bool((pair[first][self.coin] == pair).all())
+
+    def left_out(self, n_items: int, ridges: list[float]) -> Floats:
+        """``(x'u - h S_t) / (1 - h W_t)``: the fit without the coin, by a rank-one downdate."""
+        weight = self.answers.weight
+        laplacian, pull = self._sums(weight, n_items)
+        W, S = np.bincount(self.coin, weight), np.bincount(self.coin, weight * self.choice)
+        first = first_rows(self.coin)
+        one, two = self.low[first], self.high[first]
+        found = []
+        for ridge in ridges:
+            inverse = DenseItems(laplacian, ridge).solve(np.eye(n_items))
+            u, d = inverse @ pull, np.diag(inverse)
+            h = d[one] + d[two] - 2 * inverse[one, two]
+            found.append(((u[one] - u[two] - h * S) / (1 - h * W))[self.coin])
+        return min(found, key=self._error)
+
+    def in_folds(self, n_items: int, ridges: list[float], key: Words) -> Floats:
+        """The same with a fifth of the coins left out at a time; the ridge is chosen on the first fold."""
+        fold = (mix(smallest_by(self.coin, key)) % np.uint64(FOLDS)).astype(np.int64)[self.coin]
+        said = np.zeros(len(self.coin))
+        for k in np.unique(fold):
+            out = np.flatnonzero(fold == k)
+            pairs, pull = self._sums(np.where(fold == k, 0.0, self.answers.weight), n_items)
+            found = []
+            for ridge in ridges:
+                u = SparseItems(pairs, ridge, tolerance=_TOLERANCE).solve(pull)
+                found.append(u[self.low[out]] - u[self.high[out]])
+            errors = [self._error(one, out) for one in found]
+            best = int(np.argmin(errors))
+            said[out], ridges = found[best], ridges[best : best + 1] if len(ridges) > 1 else ridges
+        return said
+
+    def _sums(self, weight: Floats, n_items: int) -> tuple[sp.csr_array, Floats]:
+        """Laplacian and ``D'y``."""
+        laplacian = laplacian_of(pair_sums(self.low, self.high, weight, n_items))
+        return laplacian, item_pull(self.low, self.high, weight * self.choice, n_items)
+
+    def _error(self, said: Floats, rows: Ints | slice = slice(None)) -> float:
+        return float(self.answers.weight[rows] @ (self.choice[rows] - said) ** 2)
