@@ -80,7 +80,7 @@ class LogisticProblem:
     """Answers with a model of them: objective, gradient, Newton system."""
 
     def __init__(self, answers: Answers, incidence: Incidence, side: Ints, grades: Grades | None = None) -> None:
-        self._annotator, self._m = answers.annotator, len(side)
+        self.annotator, self._m = answers.annotator, len(side)
         self._incidence = incidence
         self.model = AnswerModel(answers, side, grades)
         self._clicker = answers.annotator[self.model.clicking]
@@ -181,7 +181,7 @@ class LogisticProblem:
 
     def per_annotator(self, value: Floats) -> Floats:
         """Sums over every annotator's answers."""
-        return np.asarray(np.bincount(self._annotator, value, self._m), dtype=np.float64)
+        return np.asarray(np.bincount(self.annotator, value, self._m), dtype=np.float64)
 
     def _per_clicker(self, value: Floats) -> Floats:
         return np.asarray(np.bincount(self._clicker, value, self._m), dtype=np.float64)
@@ -189,10 +189,10 @@ class LogisticProblem:
     def _predicted(self, theta: Floats, log_slope: Floats, lean: Floats) -> Floats:
         """``slope (theta_left - theta_right) + lean`` per answer."""
         left, right, slope = self._incidence.left, self._incidence.right, np.exp(log_slope)
-        eta = np.empty(len(self._annotator))
+        eta = np.empty(len(self.annotator))
 
         def predict(rows: slice) -> None:
-            who = self._annotator[rows]
+            who = self.annotator[rows]
             eta[rows] = slope[who] * (theta[left[rows]] - theta[right[rows]]) + lean[who]
 
         by_rows(predict, len(eta))
@@ -204,7 +204,7 @@ class LogisticProblem:
 
     def _times_slope(self, value: Floats, log_slope: Floats) -> Floats:
         slope = np.exp(log_slope)
-        return value if (slope == 1.0).all() else value * slope[self._annotator]
+        return value if (slope == 1.0).all() else value * slope[self.annotator]
 
     def _by_theta(self, here: Derivatives, theta: Floats, phi: Floats, spreads: Spreads) -> Floats:
         return self._incidence.pull(self._times_slope(here.score, phi[:, SLOPE])) - theta / spreads.score**2
@@ -215,7 +215,7 @@ class LogisticProblem:
             return here.information
         if k == SLOPE and x is not None:
             return here.information * x
-        by_click = np.zeros(len(self._annotator))
+        by_click = np.zeros(len(self.annotator))
         by_click[self.model.clicking] = here.click_cross
         return by_click
 

@@ -82,7 +82,7 @@ def _without_leans(
     x = problem.steep_gap(plain.theta, plain.phi)
     score, information = problem.score(here, x), problem.information(here, x)
     spread = np.array(
-        [_spread_beyond_noise(score[among, k], information[among, k, k], about_mean=k == SLOPE) for k in (LEAN, SLOPE)]
+        [spread_beyond_noise(score[among, k], information[among, k, k], about_mean=k == SLOPE) for k in (LEAN, SLOPE)]
     )
     side = np.where(score[:, LEAN] < 0, -1, 1)
     if spread[SLOPE] == 0:
@@ -105,7 +105,7 @@ def _plain_fit(problem: LogisticProblem, answers: Answers, n_items: int, zero: F
     return replace(fit, phi=zero, spreads=replace(fit.spreads, annotator=zero))
 
 
-def _spread_beyond_noise(score: Floats, information: Floats, *, about_mean: bool) -> float:
+def spread_beyond_noise(score: Floats, information: Floats, *, about_mean: bool) -> float:
     """Spread of a parameter beyond the noise of its one-step estimates (DerSimonian and Laird 1986).
 
     One standard error less than estimated: where everybody is alike, fitting differences would cost accuracy.

@@ -1,0 +1,136 @@
+"""Leans where no coin decided the sides: relative to the crowd, by a model of judging.
+
+Where the better item was put left, or items never change sides, no experiment was made. What can be told is who leans
+*more than the others*: a penalised logistic fit of item scores with a lean for everybody, and a slope where slopes
+differ, each lean held against the crowd's median by the efficient score. Scores, the other leans and the own slope are
+eliminated. Measured, as good as the model, and named so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import norm
+
+from fdr_core.answers import Answers
+from fdr_core.consensus.logistic_fit import LEAN, SLOPE, LogisticFit, LogisticProblem, Spreads, maximise
+from fdr_core.consensus.logistic_system import Incidence
+from fdr_core.consensus.logistic_ranking import spread_beyond_noise
+from fdr_core.leans import RELATIVE, Leans
+from fdr_core.types import Floats, Mask
+
+#: Prior standard deviation of leans on the logit scale: wide, so that a leaner is not taken for an honest annotator
+#: among better items.
+LEAN_SD = 2.0
+#: Whose lean is standardised to less than this seems to judge.
+_HONEST = 2.0
+_SLOPE_STEPS = 8
+
+
+@dataclass(frozen=True)
+class RelativeLeans:
+    """Leans with their tests against the crowd's median: ``z`` is positive towards the left side."""
+
+    leans: Leans
+    z: Floats
+    converged: bool
+
+    @property
+    def p_value(self) -> Floats:
+        """Two-sided."""
+        return np.asarray(2 * norm.sf(np.abs(self.z)))
+
+
+def relative_leans(answers: Answers, n_items: int, n_annotators: int) -> RelativeLeans:
+    """Fit everybody's lean, and hold each against the crowd's median."""
+    incidence = Incidence(answers, n_items, n_annotators)
+    problem = LogisticProblem(answers, incidence, np.zeros(n_annotators, dtype=np.int64))
+    fit = _with_leans(problem, None, n_items, n_annotators)
+    null = _at_median(problem, fit)
+    first = _standardised(problem, incidence, fit, null)
+    slope_sd = _spread_of_slopes(problem, fit, null, np.abs(first[0]) < _HONEST)
+    if slope_sd > 0:
+        fit = _with_leans(problem, fit, n_items, n_annotators, slope_sd)
+        null = _at_median(problem, fit)
+        first = _standardised(problem, incidence, fit, null)
+    z, spread = first
+    n = np.maximum(np.bincount(answers.annotator, answers.weight, n_annotators), 1.0)
+    # a grade is on average what it is less twice the score
+    lean = 2 * (_score_of_lean(problem, fit.theta, null) - _score_of_lean(problem, fit.theta, fit.phi)) / n
+    lean = np.clip(lean, -1.0, 1.0)
+    reach = norm.isf(0.025) * 2 * np.maximum(spread, 1.0) / n
+    low, high = np.maximum(lean - reach, -1.0), np.minimum(lean + reach, 1.0)
+    return RelativeLeans(Leans(lean, low, high, RELATIVE), z, fit.converged)
+
+
+def _score_of_lean(problem: LogisticProblem, theta: Floats, phi: Floats) -> Floats:
+    """(m,) gradient of the log-likelihood in the leans."""
+    return problem.per_annotator(problem.at(theta, phi).score)
+
+
+def _with_leans(
+    problem: LogisticProblem, start: LogisticFit | None, n_items: int, m: int, slope_sd: float = 0.0
+) -> LogisticFit:
+    """A lean for everybody, and a slope where slopes differ."""
+    sd = np.tile([LEAN_SD, slope_sd, 0.0], (m, 1))
+    if start is None:
+        return maximise(problem, np.zeros(n_items), np.zeros((m, 3)), Spreads(1.0, sd))
+    return maximise(problem, start.theta, start.phi, Spreads(start.spreads.score, sd))
+
+
+def _spread_of_slopes(problem: LogisticProblem, fit: LogisticFit, phi: Floats, among: Mask) -> float:
+    """How much slopes differ among those who do not seem to lean: clicks look like a small slope."""
+    here, x = problem.at(fit.theta, phi), problem.steep_gap(fit.theta, phi)
+    score, information = problem.score(here, x)[among, SLOPE], problem.information(here, x)[among, SLOPE, SLOPE]
+    return spread_beyond_noise(score, information, about_mean=True)
+
+
+def _at_median(problem: LogisticProblem, fit: LogisticFit) -> Floats:
+    """The annotators' parameters with every lean at the median, slopes fitted to that."""
+    phi = fit.phi.copy()
+    phi[:, LEAN] = np.median(fit.phi[:, LEAN])
+    if not fit.spreads.annotator[:, SLOPE].any():
+        return phi
+    held = fit.spreads.annotator.copy()
+    held[:, LEAN] = 0.0
+    spreads = replace(fit.spreads, annotator=held)
+    for _ in range(_SLOPE_STEPS):
+        here, x = problem.at(fit.theta, phi), problem.steep_gap(fit.theta, phi)
+        score = problem.score(here, x)[:, SLOPE] - (spreads.beyond(phi) * spreads.precision)[:, SLOPE]
+        information = problem.information(here, x)[:, SLOPE, SLOPE] + spreads.precision[:, SLOPE]
+        phi[:, SLOPE] += np.clip(score / information, -1.0, 1.0)
+    return phi
+
+
+def _standardised(
+    problem: LogisticProblem, incidence: Incidence, fit: LogisticFit, null: Floats
+) -> tuple[Floats, Floats]:
+    """Score of every lean at the median over its standard deviation, and that: slopes, scores, other leans eliminated.
+
+    What the scores do not tell about everybody alike does not count: leans are relative to each other.
+    """
+    here, x = problem.at(fit.theta, null), problem.steep_gap(fit.theta, null)
+    score, information = problem.score(here, x)[:, LEAN], problem.information(here, x)
+    share = information[:, LEAN, SLOPE] / (information[:, SLOPE, SLOPE] + fit.spreads.precision[:, SLOPE])
+    own = np.maximum(information[:, LEAN, LEAN] - share * information[:, LEAN, SLOPE], 1e-9)
+    who = problem.annotator
+    by_scores = here.information * (1 - share[who] * x) * np.exp(null[who, SLOPE]) / own[who]
+    met = incidence.met_by(np.ones(len(null), dtype=bool))
+    lost = _variance_beside_others(problem, fit, met.places.matrix(met.signed(by_scores)))
+    spread = np.sqrt(own + own**2 * lost)
+    return score / spread, spread
+
+
+def _variance_beside_others(problem: LogisticProblem, fit: LogisticFit, d: sp.csr_array) -> Floats:
+    """``(d_j - mean)' V (d_j - mean)`` with V the covariance of the item scores, of its diagonal where it is large."""
+    system, _ = problem.system(problem.at(fit.theta, fit.phi), fit.theta, fit.phi, fit.spreads)
+    V = system.inverse(np.zeros(int((fit.spreads.annotator > 0).sum()), dtype=bool))
+    mean = np.asarray(d.mean(axis=1)).ravel()
+    if V is None:
+        V_d = sp.diags_array(1 / (system.laplacian.diagonal() + system.ridge)) @ d
+        V_mean = mean / (system.laplacian.diagonal() + system.ridge)
+    else:
+        V_d, V_mean = sp.csr_array(V @ d), V @ mean
+    return np.asarray(np.asarray(d.multiply(V_d).sum(axis=0)).ravel() - 2 * (d.T @ V_mean) + mean @ V_mean)
