@@ -14,6 +14,7 @@ from fdr_core.answers import Answers
 from fdr_core.audit import Audit
 from fdr_core.differences import Opinions
 from fdr_core.findings import Facts, findings
+from fdr_core.leans import Leans
 from fdr_core.options import Options
 from fdr_core.types import Floats, Mask
 
@@ -46,7 +47,7 @@ def annotator_table(
     table: AnswerTable,
     audited: Audit,
     judgement: Judgement,
-    bias: evidence.Bias,
+    leans: Leans,
     theta: Floats,
     options: Options,
 ) -> pd.DataFrame:
@@ -59,7 +60,7 @@ def annotator_table(
     m, both = len(table.annotators), judgement.opinions
     left, right, ties = evidence.counts_by_choice(answers, m)
     facts = Facts(
-        left, right, bias.estimate, bias.low, bias.high, judgement.flagged, judgement.judged, judgement.unselectable
+        left, right, leans.estimate, leans.low, leans.high, judgement.flagged, judgement.judged, judgement.unselectable
     )
     frame = pd.DataFrame(
         {
@@ -68,9 +69,9 @@ def annotator_table(
             "left": left,
             "right": right,
             "ties": ties,
-            "bias": bias.estimate,
-            "bias_low": bias.low,
-            "bias_high": bias.high,
+            "bias": leans.estimate,
+            "bias_low": leans.low,
+            "bias_high": leans.high,
             "p_value": judgement.p_value,
             "q_value": both.q_value,
             "exact_list": _opinion(both.exact, both.q_value),

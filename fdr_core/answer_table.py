@@ -67,6 +67,12 @@ class AnswerTable:
         pair = item[self.answers.left] + item[self.answers.right]
         return np.where((recorded == 0) | (coin != self.answers.coin), pair, recorded)
 
+    def fold_keys(self, coin: Ints) -> Words:
+        """The same for folds of coins, where everybody's own coins about a pair may come into different ones."""
+        key, person = self.part_keys(coin), mix(label_keys(self.annotators))[self.answers.annotator]
+        is_recorded = (self.statistics.coin_keys()[self.answers.coin] != 0) & (coin == self.answers.coin)
+        return np.where(is_recorded, key, key ^ person)
+
     def audit_input(self) -> AuditInput:
         """What the audit looks at."""
         c = self.comparisons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,20 @@ import pandas as pd
 from fdr_core.annotator_table import Judgement, annotator_table
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
-from fdr_core.audit import Audit, audit
+from fdr_core.audit import PLACED, Audit, audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
 from fdr_core.differences import Opinions, differences
-from fdr_core.evidence import Bias, bias_before_flags
 from fdr_core.guarantee import Guarantee, guarantee_of, has_proof
+from fdr_core.leans import Leans, absolute_leans
 from fdr_core.opinions import Exact, Lbi
 from fdr_core.options import Options
 from fdr_core.paper.cuts import smallest_list
 from fdr_core.paper.draws import Progress
 from fdr_core.paper.knockoff_lbi import LbiResult, run_lbi
 from fdr_core.randomisation import Tests, test_annotators
+from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.selection import WeightedList, weighted_list
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Ints
@@ -41,6 +43,8 @@ class Detection:
     exact : the exact tests and their list.
     lbi : what knockoff LBI says beside it; without draws where it was left out or nobody can be judged by it.
     differences : annotators on one of the two lists only, and why, in words.
+    lean_basis : what leans are measured against: "absolute" where coins decided the sides or both orders were shown,
+        else "relative to the crowd".
     converged : whether every fit and path reached its end; what did not is named in ``audit.reasons``.
     """
 
@@ -50,6 +54,7 @@ class Detection:
     order_changes: pd.DataFrame
     audit: Audit
     guarantee: Guarantee
+    lean_basis: str
     exact: Exact
     lbi: Lbi
     differences: pd.DataFrame
@@ -69,6 +74,7 @@ class Detection:
             "draws_asked": self.lbi.draws_asked,
             "differences": len(self.differences),
             "converged": self.converged,
+            "lean_basis": self.lean_basis,
         }
 
     def __repr__(self) -> str:
@@ -112,7 +118,8 @@ def detect(
     ----------
     data : Comparisons, or SufficientStatistics kept up to date by the caller.
     q : target false discovery rate, in (0, 1).
-    min_bias : smallest |bias| worth a flag; smaller ones have p-value 1.
+    min_bias : smallest |lean| worth a flag, a filter: smaller ones have p-value 1, and so have those whose interval
+        holds 0.
     sides : "audit" (tested), "random" (the owner states that coins decided) or "not random".
     decide_by : "exact" or "lbi": whose list is ``flagged``. Naming a construction by ``method`` means "lbi".
     consensus : how the ranking is fitted: "logistic" (log odds) or "least squares" (the paper's refit, mean outcomes).
@@ -147,16 +154,16 @@ def detect(
     answers = table.answers.with_coin(audited.coin)
     ridge = ridge_for(answers)
     laps.take("audit")
-    bias = bias_before_flags(answers, table.sums, ridge=0.0 if audited.construction == "paper" else ridge)
-    tested = _test(answers, table, audited, bias, ridge, options)
+    leans, placed = _leans(answers, table, audited)
+    tested = _test(answers, table, audited, leans, placed, ridge, options)
     laps.take("tests")
-    lbi = _knockoff_lbi(answers, table, audited, bias, options, progress, clock)
+    lbi = _knockoff_lbi(answers, table, audited, leans, options, progress, clock)
     laps.take("lbi")
-    judgement = _judge(audited, tested, lbi, bias, options)
+    judgement = _judge(audited, tested, lbi, leans, options)
     fit = ranking(answers, table.sums, np.flatnonzero(judgement.flagged), method=consensus, fallback_ridge=ridge)
     laps.take("consensus")
     audited, converged = _tell(audited, tested, lbi, fit)
-    frame = annotator_table(answers, table, audited, judgement, bias, fit.theta, options)
+    frame = annotator_table(answers, table, audited, judgement, leans, fit.theta, options)
     laps.take("evidence")
     return Detection(
         flagged=frame.loc[frame["flagged"], "annotator"].tolist(),
@@ -165,6 +172,7 @@ def detect(
         order_changes=fit.order_changes(table.items),
         audit=audited,
         guarantee=guarantee_of(audited, options),
+        lean_basis=leans.basis,
         exact=_exact(tested, audited, table),
         lbi=Lbi.of(lbi, _selected(lbi, options), table.annotators, asked=draws),
         differences=_differing(frame),
@@ -196,8 +204,23 @@ class _Tested:
     listed: WeightedList
 
 
+def _leans(answers: Answers, table: AnswerTable, audited: Audit) -> tuple[Leans, RelativeLeans | None]:
+    """Leans by the coins; relative to the crowd where the sides were placed."""
+    shape = len(table.items), len(table.annotators)
+    if audited.how == "sides fixed" or (audited.how == "none" and audited.found == PLACED):
+        placed = relative_leans(answers, *shape)
+        return placed.leans, placed
+    return absolute_leans(answers, *shape, partial(table.fold_keys, audited.coin)), None
+
+
 def _test(
-    answers: Answers, table: AnswerTable, audited: Audit, bias: Bias, ridge: float, options: Options
+    answers: Answers,
+    table: AnswerTable,
+    audited: Audit,
+    leans: Leans,
+    placed: RelativeLeans | None,
+    ridge: float,
+    options: Options,
 ) -> _Tested | None:
     """One exact test per judged annotator and the list that follows; None where nobody can be tested."""
     judged = np.flatnonzero(audited.assessable)
@@ -209,8 +232,9 @@ def _test(
         n_items=len(table.items),
         n_annotators=len(table.annotators),
         judged=judged,
-        leans=bias.side_of_interest(options.min_bias),
+        leans=leans.side_of_interest(options.min_bias),
         ridge=ridge,
+        placed=placed,
         part_key=table.part_keys(audited.coin) if audited.how == "shared coins" else None,
     )
     listed = weighted_list(
@@ -236,7 +260,7 @@ def _knockoff_lbi(
     answers: Answers,
     table: AnswerTable,
     audited: Audit,
-    bias: Bias,
+    leans: Leans,
     options: Options,
     progress: Progress | None,
     clock: Callable[[], float] | None,
@@ -258,16 +282,16 @@ def _knockoff_lbi(
         copies=options.copies,
         variance=options.variance_used,
         slack_solver=options.slack_solver,
-        of_interest=np.abs(bias.estimate[judged]) >= options.min_bias,
+        of_interest=np.abs(leans.estimate[judged]) >= options.min_bias,
         budget=options.budget,
         clock=clock,
         progress=progress,
     )
 
 
-def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, bias: Bias, options: Options) -> Judgement:
+def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, leans: Leans, options: Options) -> Judgement:
     """Both lists side by side over all annotators, and the one that decides."""
-    m = len(bias.estimate)
+    m = len(leans.estimate)
     on_exact, on_lbi, stuck = (np.zeros(m, dtype=bool) for _ in range(3))
     p_value, q_value, share, entry = (np.full(m, np.nan) for _ in range(4))
     if tested:

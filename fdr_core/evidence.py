@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
 
-from fdr_core.answers import Answers, Sums
-from fdr_core.codes import are_all_different
-from fdr_core.design import information_left, item_solver
+from fdr_core.answers import Answers
 from fdr_core.randomisation.convolution import SignSums, group_starts
 from fdr_core.types import Floats, Ints
 
@@ -32,59 +28,6 @@ def match_ratio(answers: Answers, theta: Floats, n_annotators: int) -> Floats:
     agreement = answers.weight * (1.0 + np.sign(answers.outcome) * lead) / 2.0
     total = np.bincount(answers.annotator, answers.weight, minlength=n_annotators)
     return np.asarray(np.bincount(answers.annotator, agreement, minlength=n_annotators) / np.maximum(total, 1.0))
-
-
-@dataclass(frozen=True)
-class Bias:
-    """Bias of each annotator with a 95 % interval, (m,) each, clipped to [-1, 1]."""
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-
-    def side_of_interest(self, min_bias: float) -> Ints:
-        """1 for left, -1 for right; 0 where the lean is smaller than ``min_bias``, or the interval holds 0."""
-        is_seen = (np.abs(self.estimate) >= min_bias) & ((self.low > 0) | (self.high < 0))
-        return np.where(is_seen, np.sign(self.estimate), 0).astype(np.int64)
-
-
-def bias_before_flags(answers: Answers, sums: Sums, *, ridge: float) -> Bias:
-    """Bias of each annotator before anybody is flagged: held against the smallest lean worth a flag, and shown to
-    people.
-
-    Parameters
-    ----------
-    ridge : on the item scores; 0 where no coin decided the sides.
-    """
-    solver = item_solver(sums.laplacian, ridge=ridge)
-    everybody = np.arange(len(sums.counts))
-    return bias_estimates(answers, solver.solve(sums.Dy), information_left(sums, everybody, solver), len(everybody))
-
-
-def bias_estimates(answers: Answers, theta: Floats, information: Floats, n_annotators: int) -> Bias:
-    """Bias of each annotator given item scores, with an interval that treats a coin as one observation.
-
-    Parameters
-    ----------
-    theta : (n,) item scores; information : (m,) share of each annotator's information that they leave.
-    """
-    residual = answers.outcome - (theta[answers.left] - theta[answers.right])
-    n = np.bincount(answers.annotator, answers.weight, minlength=n_annotators)
-    share = np.clip(information, 0.05, 1.0)
-    estimate = np.bincount(answers.annotator, answers.weight * residual, minlength=n_annotators) / np.maximum(
-        n * share, 1.0
-    )
-    centred = answers.weight * (residual - np.clip(estimate, -1.0, 1.0)[answers.annotator])
-    is_one_each = are_all_different(answers.coin)
-    owner, total = (answers.annotator, centred) if is_one_each else _sums_by_coin(answers, centred)
-    coins = np.bincount(owner, minlength=n_annotators)
-    spread = np.bincount(owner, total**2, minlength=n_annotators) * coins / np.maximum(coins - 1, 1)
-    # one pseudo-observation keeps the interval of an annotator who never varied from collapsing
-    se = np.sqrt(spread + 1.0) / np.maximum(n * share, 1.0)
-    reach = np.where(coins > 1, student_t.ppf(0.975, np.maximum(coins - 1, 1)), np.inf)
-    low, high = np.maximum(estimate - reach * se, -1.0), np.minimum(estimate + reach * se, 1.0)
-    estimate = np.clip(estimate, -1.0, 1.0)
-    return Bias(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
 
 
 def sign_flip_p_values(answers: Answers, theta: Floats, n_annotators: int) -> Floats:

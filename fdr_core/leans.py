@@ -13,6 +13,7 @@ that the theorem of the list allows is kept: an annotator's own sides and everyb
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ from scipy.stats import t as student_t
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.codes import are_all_different, compact_codes, first_rows, mix, smallest_by
 from fdr_core.design import DenseItems, SparseItems
-from fdr_core.types import Floats, Ints, Mask, Words
+from fdr_core.types import Floats, Ints, Words
 
 #: Ridges on what the pairs are worth, per answer under one coin; the one that predicts other coins best is taken.
 RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -49,9 +50,10 @@ class Leans:
     high: Floats
     basis: str = ABSOLUTE
 
-    def excludes_zero(self) -> Mask:
-        """Where the interval lies on one side of 0."""
-        return np.asarray((self.low > 0) | (self.high < 0))
+    def side_of_interest(self, min_bias: float) -> Ints:
+        """1 for left, -1 for right; 0 where the lean is smaller than ``min_bias``, or the interval holds 0."""
+        is_seen = (np.abs(self.estimate) >= min_bias) & ((self.low > 0) | (self.high < 0))
+        return np.where(is_seen, np.sign(self.estimate), 0).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,13 @@ class UnitLeans:
     size: Floats
 
 
-def absolute_leans(answers: Answers, n_items: int, n_annotators: int, key: Words) -> Leans:
+def absolute_leans(answers: Answers, n_items: int, n_annotators: int, key: Callable[[], Words]) -> Leans:
     """Estimate all leans, one coin left out at a time.
 
     Parameters
     ----------
     answers : under the coins that decided their sides.
-    key : (rows,) by which coins come into folds where there are many items; the smallest of a coin decides.
+    key : gives (rows,) keys by which coins come into folds where there are many items; the smallest of a coin decides.
     """
     units = unit_leans(answers, n_items, n_annotators, key)
     n = np.bincount(units.owner, units.size, n_annotators)
@@ -87,7 +89,7 @@ def absolute_leans(answers: Answers, n_items: int, n_annotators: int, key: Words
     return Leans(lean, np.minimum(low, lean), np.maximum(high, lean))
 
 
-def unit_leans(answers: Answers, n_items: int, n_annotators: int, key: Words) -> UnitLeans:
+def unit_leans(answers: Answers, n_items: int, n_annotators: int, key: Callable[[], Words]) -> UnitLeans:
     """What every unit says of its annotator's lean, without what other coins say of its pairs."""
     known = _said_by_other_coins(answers, n_items, key)
     worth = np.where(answers.left < answers.right, known, -known)  # f = o g
@@ -101,7 +103,7 @@ def unit_leans(answers: Answers, n_items: int, n_annotators: int, key: Words) ->
     k = max(_POOLED_UNITS * of_all / max(len(owner), 1), 1e-300)
     own_square, own_product = (np.bincount(owner, figure, n_annotators)[owner] for figure in (square, product))
     amplitude = (own_product - product + k * pooled) / (own_square - square + k)
-    return UnitLeans(owner, total - amplitude * explained, size)
+    return UnitLeans(owner, total - amplitude * explained, np.asarray(size, dtype=np.float64))
 
 
 def _units(answers: Answers) -> tuple[Ints, Ints]:
@@ -112,7 +114,7 @@ def _units(answers: Answers) -> tuple[Ints, Ints]:
     return unit, answers.annotator[first_rows(unit)]
 
 
-def _said_by_other_coins(answers: Answers, n_items: int, key: Words) -> Floats:
+def _said_by_other_coins(answers: Answers, n_items: int, key: Callable[[], Words]) -> Floats:
     """``g``: what is expected of every choice from answers under other coins; 0 where its pair is met under none."""
     coin = compact_codes(answers.coin)
     low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
@@ -124,7 +126,7 @@ def _said_by_other_coins(answers: Answers, n_items: int, key: Words) -> Floats:
     pairs = _Choices(coin, low, high, choice, answers)
     if n_items <= LEAVE_ONE_OUT_ITEMS and pairs.are_one_per_coin(n_items):
         return pairs.left_out(n_items, ridges)
-    return pairs.in_folds(n_items, ridges, key)
+    return pairs.in_folds(n_items, ridges, key())
 
 
 def _has_items_of_its_own(coin: Ints, low: Ints, high: Ints, n_items: int) -> bool:

@@ -3,11 +3,13 @@
 from fdr_core.audit.coins import coins_per_annotator, effective_coins
 from fdr_core.audit.decision import METHODS, SIDES, Audit, audit
 from fdr_core.audit.figures import FEW_COINS, AuditInput
+from fdr_core.audit.look import PLACED
 from fdr_core.audit.sides import Z_LIMIT, sides_z
 
 __all__ = [
     "FEW_COINS",
     "METHODS",
+    "PLACED",
     "SIDES",
     "Z_LIMIT",
     "Audit",

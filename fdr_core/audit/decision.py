@@ -22,6 +22,8 @@ METHODS = ("auto", "flip", "paper")
 
 #: With fewer coins than this in all, chance cannot be told from placement.
 FEWEST_SHARED_COINS = 20
+#: Fewer annotators than this have no median that a lean could be held against.
+FEWEST_TO_COMPARE = 10
 #: Below this smallest eigenvalue of Sigma biases and item scores are not separable.
 SEPARABLE = 1e-3
 
@@ -180,12 +182,7 @@ def _find(case: _Case) -> _Ending:
     if case.orders.are_both and case.orders.on_purpose:
         return _both_orders(case)
     if case.figures["sides_never_swapped"]:
-        case.say(
-            "Sides were never swapped: every item always stood on the same side, so a preference for a side cannot be "
-            "told from a preference for the items there.",
-            "Assign sides by chance: `evenhand prepare` writes tasks with recorded coin flips.",
-        )
-        return _Ending(PLACED, "none", is_final=True)
+        return _never_swapped(case)
     if case.figures["shared_coins"] and case.figures["coins"] < FEWEST_SHARED_COINS and case.sides == "audit":
         return _too_few_coins(case)
     look = look_at_sides(case.answers, case.data, case.figures)
@@ -214,6 +211,23 @@ def _coins_contradicted(case: _Case) -> _Ending:
         "Look for what moved items or answers to one side. If no coin decided, state sides='not random'.",
     )
     return _Ending(PLACED, "none")
+
+
+def _never_swapped(case: _Case) -> _Ending:
+    prepare = "Assign sides by chance: `evenhand prepare` writes tasks with recorded coin flips."
+    fixed = (
+        "Sides were never swapped: every item always stood on the same side, so a preference for a side cannot be told "
+    )
+    is_recorded = case.data.coin_source == "coin"  # and would be overruled by another test
+    if is_recorded or case.figures["annotators"] < FEWEST_TO_COMPARE:
+        case.say(f"{fixed}from a preference for the items there.", prepare)
+        return _Ending(PLACED, "none", is_final=True)
+    case.say(
+        f"{fixed}from a preference that everybody has for the items there; what can be told is who leans more than the "
+        "others.",
+        prepare,
+    )
+    return _Ending(PLACED, "sides fixed", is_final=True)
 
 
 def _too_few_coins(case: _Case) -> _Ending:

@@ -16,8 +16,8 @@ from fdr_core import least_evidence
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
 from fdr_core.randomisation.both_orders import both_orders
-from fdr_core.randomisation.coins import Crowd, own_coins, shared_coins
-from fdr_core.randomisation.resampled import sides_fixed
+from fdr_core.randomisation.coins import Crowd, own_coins, shared_coins, sides_fixed
+from fdr_core.randomisation.placed import RelativeLeans
 from fdr_core.randomisation.results import Tested, Tests
 from fdr_core.types import Ints, Words
 
@@ -44,6 +44,7 @@ def test_annotators(
     leans: Ints,
     ridge: float,
     part_key: Words | None,
+    placed: RelativeLeans | None,
 ) -> Tests:
     """Test every judged annotator for a lean; the same answers give the same tests.
 
@@ -53,12 +54,13 @@ def test_annotators(
     how : a key of `WAYS`.
     n_items, n_annotators : number of codes.
     judged : codes of the annotators to be tested; the answers of the others inform the consensus.
-    leans : (n_annotators,) side that the annotator's lean is of interest for (`Bias.side_of_interest`), from its own
+    leans : (n_annotators,) side that the annotator's lean is of interest for (`Leans.side_of_interest`), from its own
         sides and everybody's choices. A p-value becomes 1 where the test speaks for another side, and where it rests on
         less than the least evidence (`fdr_core.least_evidence`). It can only grow by that, so it stays valid.
     ridge : of the least-squares fit.
     part_key : (rows,) where coins are shared, the coins are divided into parts by the smallest key of their answers;
         by their codes if there is none.
+    placed : leans relative to the crowd where they are known already, for "sides fixed".
 
     Returns
     -------
@@ -74,7 +76,7 @@ def test_annotators(
     if not len(judged):
         none = np.zeros(0)
         return Tests(none, none, np.zeros(0, dtype=np.int64), how, False, none, none, True)
-    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key))
+    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key, placed))
     is_enough = (tested.p_value <= least_evidence.P_VALUE) & (tested.n_units >= least_evidence.UNITS)
     return Tests(
         p_value=np.where(is_enough & (tested.side == leans[judged]), tested.p_value, 1.0),

@@ -8,11 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from fdr_core.answers import Answers
-from fdr_core.codes import compact_codes, mix, smallest_by
+from fdr_core.codes import compact_codes, distinct_partners, mix, smallest_by
 from fdr_core.consensus.honest import Consensus, Grades
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
 from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
 from fdr_core.randomisation.convolution import SignSums
+from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.randomisation.plan import ROOM, leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import Tested, sign_tests
 from fdr_core.randomisation.tastes import fit_tastes, who_has_many
@@ -31,11 +32,16 @@ MOST_PAIRS = 4e6
 SUPPOSED_LEANING = 0.15
 #: Values of units up to this are rounding errors.
 _NOTHING = 1e-9
+#: Where the model of judging is in the p-values already, what it says of the choices counts less in the weights.
+TRUST_IF_PLACED = 0.6
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """All answers with who is to be judged; ``ridge`` of the least-squares fit, ``part_key`` by row."""
+    """All answers with who is to be judged; ``ridge`` of the least-squares fit, ``part_key`` by row.
+
+    ``placed`` : leans relative to the crowd, where no coin decided the sides.
+    """
 
     answers: Answers
     n_items: int
@@ -43,6 +49,7 @@ class Crowd:
     judged: Ints
     ridge: float
     part_key: Words | None = None
+    placed: RelativeLeans | None = None
 
     def consensus(self, answers: Answers | None = None, *, near: Consensus | None = None) -> Consensus:
         """Fit the consensus to all answers, or to others of the same crowd, beginning near another one."""
@@ -204,3 +211,23 @@ def common_coins(crowd: Crowd, units: UnitRows, value: Floats) -> float:
     together = (met[:, is_shared] @ met[:, is_shared].T).tocoo()
     others = together.row != together.col
     return float((together.data[others] ** 2).sum() / m)
+
+
+def sides_fixed(crowd: Crowd) -> Tested:
+    """Test annotators against the crowd's median with the sides as they stood; weights as where coins decided."""
+    placed = crowd.placed or relative_leans(crowd.answers, crowd.n_items, crowd.n_annotators)
+    consensus = crowd.consensus()
+    units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
+    evidence = weigh_units(crowd, units, consensus, consensus.support[units.rows], consensus.uncertainty[units.rows])
+    as_if = sign_tests(unit_sums(crowd, units, unit_values(crowd, units, evidence.pull)))
+    planned = planned_thresholds(as_if.null, as_if.found, as_if.smallest, evidence.log_ratio, trust=TRUST_IF_PLACED)
+    weight = weights_at(planned, leaning_shares(placed.p_value[crowd.judged], np.full(len(crowd.judged), 0.5)))
+    tested = placed.tested(crowd.judged, weight, _pairs_met(crowd, units))
+    return replace(tested, converged=tested.converged and consensus.converged and evidence.converged)
+
+
+def _pairs_met(crowd: Crowd, units: UnitRows) -> Ints:
+    """How many different pairs each of the judged compared."""
+    answers = crowd.answers.take(units.rows)
+    low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
+    return distinct_partners(units.position, low * crowd.n_items + high, len(crowd.judged))

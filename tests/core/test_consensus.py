@@ -10,7 +10,6 @@ from scipy.special import expit
 
 from fdr_core.answers import Answers
 from fdr_core.consensus.honest import STRENGTHS, Consensus, Grades, HonestModel
-from fdr_core.randomisation.resampled import placement_shift
 from tests.core.cases import crowd
 
 M, ITEMS = 6, 8
@@ -66,21 +65,3 @@ def test_consensus_does_not_see_sides(graded: bool) -> None:
     sided = answers.outcome != 0
     assert one.support[sided] == pytest.approx(other.support[sided], abs=1e-8)
     assert one.slopes[1] == pytest.approx(other.slopes[1], abs=1e-6)
-
-
-def test_placement_shifts_estimates_to_where_better_items_were_put() -> None:
-    rng = np.random.default_rng(1)
-    truth = np.abs(rng.normal(size=200_000))
-    truth = np.where(rng.random(len(truth)) < 0.8, truth, -truth)  # the better item left in 80 %
-    variance = np.full(len(truth), 0.05)
-    gap = truth + rng.normal(size=len(truth)) * np.sqrt(variance)
-    moved = gap + placement_shift(gap, variance)
-    unclear = np.abs(gap) < 0.1
-    assert np.mean(truth[unclear] - gap[unclear]) > 0.09
-    assert np.mean(truth[unclear] - moved[unclear]) == pytest.approx(0, abs=0.01)
-
-
-def test_random_placement_shifts_next_to_nothing() -> None:
-    rng = np.random.default_rng(2)
-    gap = rng.normal(size=50_000)
-    assert np.abs(placement_shift(gap, np.full(len(gap), 0.1))).max() < 0.01

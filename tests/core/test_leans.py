@@ -1,5 +1,6 @@
 """Leans: against a refit without every coin, what turning coins does, coverage, and the closed forms."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,8 +25,8 @@ def answers_of(rng: np.random.Generator, *, people: int = 6, items: int = 7, coi
     return Answers(who, left, right, y, coin, rng.integers(1, 3, size=n).astype(float))
 
 
-def keys(answers: Answers) -> NDArray[np.uint64]:
-    return answers.coin.astype(np.uint64)
+def keys(answers: Answers) -> Callable[[], NDArray[np.uint64]]:
+    return lambda: answers.coin.astype(np.uint64)
 
 
 def by_definition(answers: Answers, items: int, people: int) -> tuple[list[list[float]], Array]:
@@ -158,3 +159,10 @@ def test_intervals_cover_the_lean_of_crowds_that_lean_one_way() -> None:
         inside.append(np.mean((found.low <= truth) & (truth <= found.high)))
     assert abs(np.mean(errors)) <= 3 * np.std(errors) / np.sqrt(40)
     assert np.mean(inside) >= 0.93
+
+
+def test_side_of_interest_needs_a_lean_large_enough_and_an_interval_without_zero() -> None:
+    found = leans.Leans(
+        np.array([0.3, -0.3, 0.05, 0.3]), np.array([0.1, -0.5, 0.01, -0.1]), np.array([0.5, -0.1, 0.09, 0.7])
+    )
+    assert found.side_of_interest(0.1).tolist() == [1, -1, 0, 0]

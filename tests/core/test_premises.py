@@ -13,8 +13,9 @@ import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fdr_core import Comparisons, detect, evidence, least_evidence
+from fdr_core import Comparisons, detect, least_evidence
 from fdr_core.detection import Detection
+from fdr_core.leans import Leans
 from fdr_core.types import Floats, Ints
 
 Q = 0.3
@@ -25,9 +26,7 @@ def little_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three coins and any p-value up to one half may flag, whatever the interval: small crowds reach no more."""
     monkeypatch.setattr(least_evidence, "UNITS", 3)
     monkeypatch.setattr(least_evidence, "P_VALUE", 0.5)
-    monkeypatch.setattr(
-        evidence.Bias, "side_of_interest", lambda bias, _min_bias: np.sign(bias.estimate).astype(np.int64)
-    )
+    monkeypatch.setattr(Leans, "side_of_interest", lambda found, _min_bias: np.sign(found.estimate).astype(np.int64))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from fdr_core import randomisation
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
 from fdr_core.randomisation.both_orders import paired_coins
-from fdr_core.randomisation.resampled import _Answering, placement_shift
 from tests.core.cases import crowd
 
 ITEMS, PEOPLE = 8, 20
@@ -30,6 +29,7 @@ def run(answers: Answers, how: str = "own coins", *, least: int = 0, people: int
         leans=np.where(np.arange(people) < least, 0, 1),
         ridge=5.0,
         part_key=None,
+        placed=None,
     )
 
 
@@ -151,6 +151,7 @@ def test_nobody_to_judge_gives_no_tests(how: str) -> None:
         "n_items": ITEMS,
         "n_annotators": PEOPLE,
         "leans": np.zeros(PEOPLE, dtype=np.int64),
+        "placed": None,
         "ridge": 5.0,
         "part_key": None,
     }
@@ -192,38 +193,3 @@ def test_paired_coins_leave_out_pairs_seen_in_one_order() -> None:
     coin, is_balanced = paired_coins(answers)
     assert coin[0] == coin[1] != coin[2]
     assert is_balanced.tolist() == [True, True, False]
-
-
-def test_distribution_with_sides_fixed_equals_enumeration() -> None:
-    probability = np.array([[[0.5, 0.2, 0.3], [0.1, 0.6, 0.3]], [[0.4, 0.4, 0.2], [0.3, 0.3, 0.4]]])
-    score = np.array([[3, -5, 0], [2, -1, 0]])
-    asked, slope = np.array([[3.0, 2.0]]), np.array([[0.7, 0.3]])
-    bins = [0, 0, 0, 1, 1]
-    for observed in (-9, 0, 4, 13):
-        above = below = 0.0
-        for s, share in enumerate(slope[0]):
-            for grades in product(range(3), repeat=5):
-                chance = share * np.prod([probability[s, b, g] for b, g in zip(bins, grades, strict=True)])
-                total = sum(score[b, g] for b, g in zip(bins, grades, strict=True))
-                above += chance * (total >= observed)
-                below += chance * (total <= observed)
-        answering = _Answering(asked, probability, score, np.array([observed]), np.zeros(1))
-        p_value, side = answering.test(slope)
-        assert p_value[0] == pytest.approx(min(1.0, 2 * min(above, below)))
-        assert side[0] == (1 if above < below else -1)
-
-
-def test_errors_of_the_utilities_make_p_values_larger() -> None:
-    probability, score = np.full((1, 1, 2), 0.5), np.array([[8, -8]])
-    sure, unsure = (
-        _Answering(np.array([[30.0]]), probability, score, np.array([120]), np.array([error])).test(np.ones((1, 1)))[0]
-        for error in (0.0, 2000.0)
-    )
-    assert unsure[0] > sure[0]
-
-
-def test_placement_shift_is_zero_where_the_better_item_stands_anywhere() -> None:
-    gap = np.linspace(-2, 2, 101)
-    assert np.abs(placement_shift(gap, np.full(101, 0.2))).max() < 1e-6
-    better_left = np.abs(gap) * np.where(np.arange(101) % 10 == 0, -1, 1)
-    assert (placement_shift(better_left, np.full(101, 0.2)) > 0).all()

@@ -198,6 +198,7 @@ def examine(comparisons: Comparisons) -> randomisation.Tests:
         leans=np.zeros(m, dtype=np.int64),
         ridge=5.0,
         part_key=table.part_keys(table.answers.coin),
+        placed=None,
     )
 
 

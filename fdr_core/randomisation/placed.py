@@ -16,10 +16,12 @@ from scipy.stats import norm
 
 from fdr_core.answers import Answers
 from fdr_core.consensus.logistic_fit import LEAN, SLOPE, LogisticFit, LogisticProblem, Spreads, maximise
-from fdr_core.consensus.logistic_system import Incidence
 from fdr_core.consensus.logistic_ranking import spread_beyond_noise
+from fdr_core.consensus.logistic_system import Incidence
 from fdr_core.leans import RELATIVE, Leans
-from fdr_core.types import Floats, Mask
+from fdr_core.randomisation.convolution import SMALLEST_P
+from fdr_core.randomisation.results import Tested
+from fdr_core.types import Floats, Ints, Mask
 
 #: Prior standard deviation of leans on the logit scale: wide, so that a leaner is not taken for an honest annotator
 #: among better items.
@@ -27,6 +29,7 @@ LEAN_SD = 2.0
 #: Whose lean is standardised to less than this seems to judge.
 _HONEST = 2.0
 _SLOPE_STEPS = 8
+_NOTE = "No coin decided the sides: leans are relative to the crowd's median, and as good as the model of judging."
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,13 @@ class RelativeLeans:
     @property
     def p_value(self) -> Floats:
         """Two-sided."""
-        return np.asarray(2 * norm.sf(np.abs(self.z)))
+        return np.asarray(np.clip(2 * norm.sf(np.abs(self.z)), SMALLEST_P, 1.0))
+
+    def tested(self, judged: Ints, weight: Floats, n_pairs: Ints) -> Tested:
+        """The tests of the judged; ``n_pairs`` that each of them compared."""
+        p_value, side = self.p_value[judged], np.sign(self.z[judged]).astype(np.int64)
+        half = np.full(len(judged), 0.5)
+        return Tested(p_value, half, weight, side, n_pairs, self.converged, are_independent=True, notes=(_NOTE,))
 
 
 def relative_leans(answers: Answers, n_items: int, n_annotators: int) -> RelativeLeans:

@@ -1,0 +1,75 @@
+"""Leans relative to the crowd, where no coin decided: against a likelihood ratio, and their rate and power."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from fdr_core import Comparisons, detect
+from fdr_core.answer_table import AnswerTable
+from fdr_core.baselines import fit_logistic
+from fdr_core.leans import RELATIVE
+from fdr_core.randomisation.placed import RelativeLeans, relative_leans
+from fdr_core.simulate import Simulated
+from harness.scenarios import SCENARIOS
+
+TEAM = SCENARIOS["team-better-left"]
+
+
+def measured(comparisons: Comparisons) -> RelativeLeans:
+    table = AnswerTable.of(comparisons)
+    return relative_leans(table.answers, len(table.items), len(table.annotators))
+
+
+def seen(truth: Simulated) -> tuple[float, float]:
+    """False discovery proportion and power of the list."""
+    flagged = detect(truth.comparisons, draws=0).flagged
+    return truth.false_discovery_proportion(flagged), truth.power(flagged)
+
+
+def test_tests_agree_with_likelihood_ratios_of_an_independent_fit() -> None:
+    """Refit without one annotator's lean, held at the others' median: twice the log-likelihood lost is z squared."""
+    c = TEAM.simulate(1).comparisons
+    found, fit = measured(c), fit_logistic(c, ridge=0.5)
+    y, gap = (c.outcome + 1) / 2, fit.theta[c.left] - fit.theta[c.right]
+    median = np.median(fit.gamma)
+    ratio = np.zeros(c.n_annotators)
+    for j in range(c.n_annotators):
+        own = c.annotator == j
+        free, held = (gap[own] + lean for lean in (fit.gamma[j], median))
+        gain = (y[own] * free - np.logaddexp(0, free)) - (y[own] * held - np.logaddexp(0, held))
+        ratio[j] = np.sign(fit.gamma[j] - median) * np.sqrt(max(2 * gain.sum(), 0.0))
+    assert np.corrcoef(found.z, ratio)[0, 1] > 0.98
+    assert found.p_value == pytest.approx(2 * norm.sf(np.abs(found.z)))
+    assert found.converged
+
+
+def test_everybody_leaning_alike_leaves_relative_leans_as_they_are() -> None:
+    """What is told is who leans more than the others: a crowd that leans as one is not held against anybody."""
+    rng = np.random.default_rng(3)
+    n, people = 60, 30
+    who = np.repeat(np.arange(people), n)
+    left, right = rng.integers(10, size=who.size), 10 + rng.integers(10, size=who.size)
+    theta = rng.normal(size=20)
+    gap = theta[left] - theta[right] + np.where(who < 3, 2.5, 0.0) + 1.0
+    outcome = np.where(gap + rng.logistic(size=gap.size) > 0, 1.0, -1.0)
+    found = measured(Comparisons.from_arrays(who, left, right, outcome))
+    assert (found.p_value[:3] < 1e-3).all()
+    assert (found.leans.low[:3] > 0).all()
+    assert np.abs(found.leans.estimate[3:]).mean() < 0.15
+    assert found.leans.basis == RELATIVE
+
+
+def test_items_that_never_change_sides_are_judged_beside_the_crowd_and_told_so() -> None:
+    result = detect(SCENARIOS["never-swapped"].simulate(2).comparisons, draws=0)
+    assert result.audit.how == "sides fixed"
+    assert result.lean_basis == RELATIVE
+    assert any("relative to the crowd" in reason for reason in result.audit.reasons)
+    assert result.guarantee.kind == "FDR, measured"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["team-better-left", "never-swapped"])
+def test_list_where_no_coin_decided_holds_its_rate_and_finds_the_leaners(name: str) -> None:
+    fdp, power = np.array([seen(SCENARIOS[name].simulate(run)) for run in range(100, 130)]).T
+    assert fdp.mean() <= 0.1 + 3 * fdp.std(ddof=1) / np.sqrt(30)
+    assert power.mean() >= 0.7
