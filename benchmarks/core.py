@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.results.dense_paper import dense_paper
-from fdr_core import Comparisons, SufficientStatistics, detect
+from fdr_core import Comparisons, KnockoffLBI, SufficientStatistics, detect
 from fdr_core.paper.cuts import loss_limit
 from fdr_core.paper.draws import Fixed, Rule, run_draws
 from fdr_core.paper.fixed import FixedKnockoffs
@@ -53,7 +53,7 @@ def case_detect(m: int, n: int, N: int, path: str) -> dict[str, Any]:
     """`detect` with default settings."""
     comparisons = simulated(m, n, N)
     begun = time.perf_counter()
-    result = detect(comparisons, path=path, clock=time.perf_counter)
+    result = detect(comparisons, clock=time.perf_counter, lbi=KnockoffLBI(path=path))
     return {"seconds": time.perf_counter() - begun, "flagged": len(result.flagged), "parts": dict(result.timings)}
 
 
@@ -61,7 +61,7 @@ def case_decision(m: int, n: int, N: int) -> dict[str, Any]:
     """The exact tests and their list, with the consensus, without knockoff LBI beside them."""
     comparisons = simulated(m, n, N)
     begun = time.perf_counter()
-    result = detect(comparisons, draws=0)
+    result = detect(comparisons, lbi=None)
     return {"seconds": time.perf_counter() - begun, "flagged": len(result.flagged)}
 
 

@@ -71,7 +71,7 @@ def measure(case: Scenario, numbers: range, pool: ProcessPoolExecutor) -> Measur
 
 def _one(case: Scenario, number: int) -> tuple[float, float, str]:
     truth = case.simulate(number)
-    result = detect(truth.comparisons, q=Q, min_bias=case.min_bias, draws=0)
+    result = detect(truth.comparisons, q=Q, min_bias=case.min_bias, lbi=None)
     power = truth.power(result.flagged) if truth.is_biased.any() else -1.0
     return truth.false_discovery_proportion(result.flagged), power, result.audit.how
 
@@ -88,28 +88,28 @@ def real_rows() -> Iterable[str]:
 def _against(table: str, name: str) -> str:
     """Finds beside the annotators that the paper names."""
     known = set(pd.read_csv(folder() / table)["annotator"])
-    result = detect(read(name), q=Q, draws=0)
+    result = detect(read(name), q=Q, lbi=None)
     found = set(result.flagged)
     return f"{len(found)} flagged, {len(found & known)} of the paper's {len(known)}; {result.audit.how}"
 
 
 def _finds(name: str) -> str:
     """Who is flagged: by name where there are few annotators."""
-    result = detect(read(name), q=Q, draws=0)
+    result = detect(read(name), q=Q, lbi=None)
     names = f": {', '.join(map(str, result.flagged))}" if 0 < len(result.flagged) <= 5 else ""
     return f"{len(result.flagged)} of {len(result.annotators)} flagged{names}; {result.audit.how}"
 
 
 def _orders(name: str) -> str:
     """Both orders, then one order per judge and pair drawn twenty times: how often each judge is flagged."""
-    both = detect(read(name), q=Q, draws=0)
+    both = detect(read(name), q=Q, lbi=None)
     frame = pd.read_csv(folder() / name / "comparisons.csv")
     frame["outcome"] = frame["choice"].map({"left": 1.0, "right": -1.0, "tie": 0.0})
     times: dict[Any, int] = dict.fromkeys(sorted(frame["annotator"].unique()), 0)
     for number in range(20):
         drawn = frame.sample(frac=1.0, random_state=number).drop_duplicates("coin")
         columns = ["annotator", "left", "right", "outcome", "coin"]
-        for judge in detect(Comparisons.from_frame(drawn[columns]), q=Q, draws=0).flagged:
+        for judge in detect(Comparisons.from_frame(drawn[columns]), q=Q, lbi=None).flagged:
             times[judge] += 1
     counts = ", ".join(f"{judge} {count}/20" for judge, count in times.items())
     return f"both orders: {', '.join(map(str, sorted(both.flagged)))} ({both.audit.how}); one order: {counts}"

@@ -19,7 +19,8 @@ import pandas as pd
 from fdr_core import Comparisons
 from fdr_core.answer_table import AnswerTable
 from fdr_core.audit import audit
-from fdr_core.paper.knockoff_lbi import LbiResult, run_lbi
+from fdr_core.paper.knockoff_lbi import KnockoffLBI
+from fdr_core.paper.run import LbiResult
 from fdr_core.simulate import shaped
 
 #: (annotators, items, answers), and the seconds aimed at.
@@ -33,27 +34,32 @@ REAL = {
 BUDGET = 10.0
 
 
-def opinion(comparisons: Comparisons, method: str, **options: Any) -> tuple[LbiResult, AnswerTable, float, float]:
+def opinion(comparisons: Comparisons, lbi: KnockoffLBI) -> tuple[LbiResult, AnswerTable, float, float]:
     """Run LBI; return it with its seconds by the clock and of the processor."""
     table = AnswerTable.of(comparisons)
-    design = audit(table.audit_input(), q=0.1, method=method)
+    design = audit(table.audit_input(), q=0.1, method=lbi.construction)
     begun, busy = time.perf_counter(), time.process_time()
-    result = run_lbi(
+    result = lbi.run(
         answers=table.answers.with_coin(design.coin),
         sums=table.sums,
         construction=design.construction,
-        judged=np.flatnonzero(design.assessable),
+        judged=np.flatnonzero(design.assessable_by_lbi),
         clock=time.perf_counter,
-        **options,
     )
     return result, table, time.perf_counter() - begun, time.process_time() - busy
 
 
 def line(
-    name: str, comparisons: Comparisons, method: str, aim: float, papers: set[Any] | None = None, **options: Any
+    name: str,
+    comparisons: Comparisons,
+    construction: str,
+    aim: float,
+    papers: set[Any] | None = None,
+    budget: float | None = None,
 ) -> None:
-    result, table, seconds, busy = opinion(comparisons, method, **options)
-    found = set(table.annotators[result.selected])
+    lbi = KnockoffLBI(construction=construction, seconds=budget)
+    result, table, seconds, busy = opinion(comparisons, lbi)
+    found = set(table.annotators[result.chosen])
     listed = f"{len(papers & found)} of the paper's {len(papers)}" if papers else ""
     print(
         f"{name:26}{result.construction:>7}{len(result.judged):>8}{result.draws_done:>4}/{result.draws_asked:<3}"

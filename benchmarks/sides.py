@@ -24,7 +24,7 @@ TEAMS = ((12, 100), (30, 60), (100, 20), (300, 30))
 def on_the_list(answers: Answers) -> bool:
     """Whether anybody is on the list that people see."""
     made = Comparisons.from_arrays(answers.annotator, answers.left, answers.right, answers.outcome)
-    return bool(detect(made, q=Q, draws=0).flagged)
+    return bool(detect(made, q=Q, lbi=None).flagged)
 
 
 #: Ways to flag somebody, by name.

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fdr_core.comparisons import Comparisons
     from fdr_core.detection import Detection, detect
     from fdr_core.errors import ConfigurationError, DesignError, FdrCoreError, InputError, MissingExtraError
+    from fdr_core.paper.knockoff_lbi import KnockoffLBI
     from fdr_core.statistics import SufficientStatistics
 
 # Loaded at first use: a web server that only needs a name from here should not wait for scipy and pandas.
@@ -19,6 +20,7 @@ _HOME = {
     "Detection": "detection",
     "FdrCoreError": "errors",
     "InputError": "errors",
+    "KnockoffLBI": "paper.knockoff_lbi",
     "MissingExtraError": "errors",
     "SufficientStatistics": "statistics",
     "detect": "detection",
@@ -31,6 +33,7 @@ __all__ = [
     "Detection",
     "FdrCoreError",
     "InputError",
+    "KnockoffLBI",
     "MissingExtraError",
     "SufficientStatistics",
     "__version__",

@@ -14,9 +14,32 @@ from fdr_core.answers import Answers
 from fdr_core.audit import Audit
 from fdr_core.differences import Opinions
 from fdr_core.findings import Facts, findings
+from fdr_core.guarantee import Guarantee
 from fdr_core.leans import Leans
-from fdr_core.options import Options
 from fdr_core.types import Floats, Mask
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one method says of all annotators; the method that decides is one of these.
+
+    Attributes
+    ----------
+    listed : its list; judged : whom it judges; unselectable : it could not select, whatever the answers.
+    can_judge : whether it can judge anybody in this design.
+    smallest_list : the fewest that it can list.
+    strength : keys that order annotators, the larger the worse, the most important last.
+    shown : its two figures for the table; NaN for those it did not judge.
+    """
+
+    listed: Mask
+    judged: Mask
+    unselectable: Mask
+    can_judge: bool
+    smallest_list: int
+    guarantee: Guarantee
+    strength: tuple[Floats, Floats]
+    shown: tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -25,20 +48,16 @@ class Judgement:
 
     Attributes
     ----------
-    can_judge : whether the deciding method can judge anybody in this design.
-    flagged : the list of the method that decides.
-    difference : of the two lists, in words; unselectable : the deciding method could not select.
+    decision : of the method that decides.
+    difference : of the two lists, in words.
     copies : knockoff copies per annotator, 0 without LBI.
     """
 
-    can_judge: bool
-    judged: Mask
-    flagged: Mask
+    decision: Decision
     opinions: Opinions
     p_value: Floats
     entry: Floats
     difference: list[str]
-    unselectable: Mask
     copies: int
 
 
@@ -49,7 +68,7 @@ def annotator_table(
     judgement: Judgement,
     leans: Leans,
     theta: Floats,
-    options: Options,
+    min_bias: float,
 ) -> pd.DataFrame:
     """Lay everything known about each annotator out, worst first.
 
@@ -57,11 +76,9 @@ def annotator_table(
     ----------
     theta : (n,) scores of the consensus, for the match ratio.
     """
-    m, both = len(table.annotators), judgement.opinions
+    m, both, by = len(table.annotators), judgement.opinions, judgement.decision
     left, right, ties = evidence.counts_by_choice(answers, m)
-    facts = Facts(
-        left, right, leans.estimate, leans.low, leans.high, judgement.flagged, judgement.judged, judgement.unselectable
-    )
+    facts = Facts(left, right, leans.estimate, leans.low, leans.high, by.listed, by.judged, by.unselectable)
     frame = pd.DataFrame(
         {
             "annotator": table.annotators,
@@ -79,14 +96,17 @@ def annotator_table(
             "lbi_list": _opinion(both.lbi, both.share),
             "entry": judgement.entry,
             "match_ratio": evidence.match_ratio(answers, theta, m),
-            "finding": findings(facts, min_bias=options.min_bias, can_judge=judgement.can_judge),
-            "flagged": judgement.flagged,
+            "finding": findings(facts, min_bias=min_bias, can_judge=by.can_judge),
+            "flagged": by.listed,
             "difference": judgement.difference,
             "more_needed": np.where(audited.assessable, 0, audited.more_needed),
             **_evidence_in_time(table),
         }
     )
-    ordered: pd.DataFrame = frame.iloc[_worst_first(frame, options)].reset_index(drop=True)
+    keys = [frame["bias"].abs(), *by.strength, frame["p_value"].notna(), by.listed]  # flagged, then judged, then ...
+    ordered: pd.DataFrame = frame.iloc[np.lexsort([-np.asarray(key, dtype=np.float64) for key in keys])].reset_index(
+        drop=True
+    )
     return ordered
 
 
@@ -96,15 +116,6 @@ def _opinion(listed: Mask, figure: Floats) -> Any:
     ``figure`` is the method's own, NaN for those it did not judge.
     """
     return listed if not np.isnan(figure).all() else np.full(len(listed), None, dtype=object)
-
-
-def _worst_first(frame: pd.DataFrame, options: Options) -> Any:
-    """Flagged, then judged, then by the deciding method's strength, then by the size of the bias."""
-    by_lbi = [frame["entry"].fillna(0.0), frame["lbi_share"].fillna(0.0)]
-    by_exact = [-frame["p_value"].fillna(1.0), -frame["q_value"].fillna(1.0)]
-    strength = by_lbi if options.decides_by == "lbi" else by_exact
-    keys = [frame["bias"].abs(), *strength, frame["p_value"].notna(), frame["flagged"]]
-    return np.lexsort([-np.asarray(key, dtype=np.float64) for key in keys])
 
 
 def _evidence_in_time(table: AnswerTable) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fdr_core.annotator_table import Judgement, annotator_table
+from fdr_core.annotator_table import Decision, Judgement, annotator_table
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
 from fdr_core.audit import PLACED, Audit, audit
@@ -18,13 +18,14 @@ from fdr_core.comparisons import Comparisons
 from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
 from fdr_core.differences import Opinions, differences
-from fdr_core.guarantee import Guarantee, guarantee_of, has_proof
+from fdr_core.guarantee import NOBODY, Guarantee, guarantee_of_exact, guarantee_of_lbi, has_proof
 from fdr_core.leans import Leans, absolute_leans
 from fdr_core.opinions import Exact, Lbi
-from fdr_core.options import Options
+from fdr_core.options import STANDARD_LBI, Options
 from fdr_core.paper.cuts import smallest_list
 from fdr_core.paper.draws import Progress
-from fdr_core.paper.knockoff_lbi import LbiResult, run_lbi
+from fdr_core.paper.knockoff_lbi import KnockoffLBI
+from fdr_core.paper.run import LbiResult, judged_by
 from fdr_core.randomisation import Tests, test_annotators
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.selection import WeightedList, weighted_list
@@ -95,17 +96,7 @@ def detect(
     sides: str = "audit",
     decide_by: str = "exact",
     consensus: str = "logistic",
-    draws: int = 21,
-    method: str = "auto",
-    judge: str = "assessable",
-    path: str = "lbi",
-    cut: str = "knockoff+",
-    copies: int | None = None,
-    aggregate: str = "majority",
-    variance: str | None = None,
-    slack_solver: str = "auto",
-    lbi_seconds: float | None = 60.0,
-    seed: int = 0,
+    lbi: KnockoffLBI | None = STANDARD_LBI,
     progress: Progress | None = None,
     clock: Callable[[], float] | None = None,
 ) -> Detection:
@@ -121,14 +112,12 @@ def detect(
     min_bias : smallest |lean| worth a flag, a filter: smaller ones have p-value 1, and so have those whose interval
         holds 0.
     sides : "audit" (tested), "random" (the owner states that coins decided) or "not random".
-    decide_by : "exact" or "lbi": whose list is ``flagged``. Naming a construction by ``method`` means "lbi".
+    decide_by : "exact" or "lbi": whose list is ``flagged``.
     consensus : how the ranking is fitted: "logistic" (log odds) or "least squares" (the paper's refit, mean outcomes).
-    draws : independent draws of LBI; 0 leaves LBI out.
-    method : construction of LBI's copies: "auto" lets the audit choose "flip" (coin flips) or "paper" (fixed design).
-    judge : "assessable" (enough answers), or with ``method="paper"`` "everybody", as the paper did.
-    path, cut, copies, aggregate, variance, slack_solver, lbi_seconds, seed : of LBI; the exact test draws nothing.
+    lbi : how the paper's method is run; None leaves it out.
     progress : called with (draws done, draws in all).
-    clock : seconds, for the ``timings`` of the result and for ``lbi_seconds``; without one neither has an effect.
+    clock : seconds, for the ``timings`` of the result and for the time that LBI may take; without one neither has an
+        effect.
 
     Returns
     -------
@@ -143,27 +132,26 @@ def detect(
     ------
     InputError, ConfigurationError, DesignError
     """
-    options = Options(
-        q, min_bias, sides, decide_by, consensus, draws, method, judge, path,
-        cut, copies, aggregate, variance, slack_solver, lbi_seconds, seed,
-    )  # fmt: skip
+    options = Options(q, min_bias, sides, decide_by, consensus, lbi)
     laps = _Laps(clock)
     table = AnswerTable.of(data)
     laps.take("statistics")
-    audited = _with_those_to_judge(audit(table.audit_input(), q=q, method=method, sides=sides), judge)
+    audited = judged_by(lbi, audit(table.audit_input(), q=q, method=options.construction, sides=sides))
     answers = table.answers.with_coin(audited.coin)
     ridge = ridge_for(answers)
     laps.take("audit")
     leans, placed = _leans(answers, table, audited)
     tested = _test(answers, table, audited, leans, placed, ridge, options)
     laps.take("tests")
-    lbi = _knockoff_lbi(answers, table, audited, leans, options, progress, clock)
+    drawn = _knockoff_lbi(answers, table, audited, leans, options, progress, clock)
     laps.take("lbi")
-    judgement = _judge(audited, tested, lbi, leans, options)
-    fit = ranking(answers, table.sums, np.flatnonzero(judgement.flagged), method=consensus, fallback_ridge=ridge)
+    judgement = _judge(audited, tested, drawn, leans, options)
+    fit = ranking(
+        answers, table.sums, np.flatnonzero(judgement.decision.listed), method=consensus, fallback_ridge=ridge
+    )
     laps.take("consensus")
-    audited, converged = _tell(audited, tested, lbi, fit)
-    frame = annotator_table(answers, table, audited, judgement, leans, fit.theta, options)
+    audited, converged = _tell(audited, tested, drawn, fit)
+    frame = annotator_table(answers, table, audited, judgement, leans, fit.theta, min_bias)
     laps.take("evidence")
     return Detection(
         flagged=frame.loc[frame["flagged"], "annotator"].tolist(),
@@ -171,28 +159,16 @@ def detect(
         ranking=fit.table(table.items),
         order_changes=fit.order_changes(table.items),
         audit=audited,
-        guarantee=guarantee_of(audited, options),
+        guarantee=judgement.decision.guarantee,
         lean_basis=leans.basis,
         exact=_exact(tested, audited, table),
-        lbi=Lbi.of(lbi, _selected(lbi, options), table.annotators, asked=draws),
+        lbi=Lbi.of(drawn, table.annotators, asked=lbi.draws if lbi else 0),
         differences=_differing(frame),
-        smallest_list=1 if options.decides_by == "exact" else judgement.opinions.shortest,
+        smallest_list=judgement.decision.smallest_list,
         parameters=options.as_dict(judgement.copies, ridge),
         converged=converged,
         timings=laps.seconds,
     )
-
-
-def _with_those_to_judge(audited: Audit, judge: str) -> Audit:
-    """Judge whom the audit finds assessable, or everybody, as the paper did."""
-    if judge == "assessable" or audited.construction == "none":
-        return audited
-    reason = "Everybody is judged, however few the answers, as in the paper."
-    everybody = np.ones_like(audited.assessable)
-    return replace(
-        audited, assessable=everybody, assessable_by_lbi=everybody, reasons=[*audited.reasons, reason],
-        figures={**audited.figures, "assessable": len(audited.assessable)},
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -267,67 +243,67 @@ def _knockoff_lbi(
 ) -> LbiResult | None:
     """Knockoff LBI; None where it was left out or nobody can be judged by it."""
     judged = np.flatnonzero(audited.assessable_by_lbi)
-    if not options.draws or audited.construction == "none" or not len(judged):
+    if options.lbi is None or audited.construction == "none" or not len(judged):
         return None
-    return run_lbi(
+    return options.lbi.run(
         answers=answers,
         sums=table.sums,
         construction=audited.construction,
         judged=judged,
         q=options.q,
-        cut=options.cut,
-        draws=options.draws,
-        seed=options.seed,
-        path=options.path,
-        copies=options.copies,
-        variance=options.variance_used,
-        slack_solver=options.slack_solver,
         of_interest=np.abs(leans.estimate[judged]) >= options.min_bias,
-        budget=options.budget,
         clock=clock,
         progress=progress,
     )
 
 
 def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, leans: Leans, options: Options) -> Judgement:
-    """Both lists side by side over all annotators, and the one that decides."""
+    """Both lists side by side over all annotators, and the one that decides: nobody else asks which."""
     m = len(leans.estimate)
-    on_exact, on_lbi, stuck = (np.zeros(m, dtype=bool) for _ in range(3))
-    p_value, q_value, share, entry = (np.full(m, np.nan) for _ in range(4))
-    if tested:
-        on_exact[tested.judged] = tested.listed.flagged
-        p_value[tested.judged], q_value[tested.judged] = tested.tests.plain_p_value, tested.listed.q_value
-    if lbi:
-        stuck[lbi.judged], share[lbi.judged], entry[lbi.judged] = lbi.near_zero, lbi.share, lbi.entry
-        on_lbi[_selected(lbi, options)] = True
-    copies = lbi.copies if lbi else 0
-    shortest = smallest_list(options.q, options.cut, copies) if lbi else 1
-    if lbi and shortest > len(lbi.judged):
-        stuck[lbi.judged] = True
-    out_of_reach = stuck if options.decides_by == "lbi" else np.zeros(m, dtype=bool)
-    if tested and options.decides_by == "exact":
-        out_of_reach[tested.judged] = tested.tests.weight == 0
-    opinions = Opinions(on_exact, on_lbi, q_value, share, stuck, options.q, shortest, options.aggregate == "evalues")
-    by_lbi = options.decides_by == "lbi"
-    can_judge = (audited.construction if by_lbi else audited.how) != "none"
+    exact, beside = _by_exact(audited, tested, m, options.q), _by_lbi(audited, lbi, m, options)
+    evalues = options.lbi is not None and options.lbi.aggregate == "evalues"
+    opinions = Opinions(
+        exact.listed, beside.listed, exact.shown[1], beside.shown[1], beside.unselectable, options.q,
+        beside.smallest_list, evalues,
+    )  # fmt: skip
     return Judgement(
-        can_judge=can_judge,
-        judged=(audited.assessable_by_lbi if by_lbi else audited.assessable) & can_judge,
-        flagged=on_lbi if by_lbi else on_exact,
+        decision=beside if options.decide_by == "lbi" else exact,
         opinions=opinions,
-        p_value=p_value,
-        entry=entry,
+        p_value=exact.shown[0],
+        entry=beside.shown[0],
         difference=differences(opinions) if tested and lbi else [""] * m,
-        unselectable=out_of_reach,
-        copies=copies,
+        copies=lbi.copies if lbi else 0,
     )
 
 
-def _selected(lbi: LbiResult | None, options: Options) -> Ints:
-    """Codes on LBI's list, strongest first."""
-    if lbi is None:
-        return np.zeros(0, dtype=np.int64)
-    return lbi.selected_by_e_values if options.aggregate == "evalues" else lbi.selected
+def _by_exact(audited: Audit, tested: _Tested | None, m: int, q: float) -> Decision:
+    """The list of the exact tests, with p-values and adjusted ones."""
+    listed, out_of_reach = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+    p_value, q_value = np.full(m, np.nan), np.full(m, np.nan)
+    if tested:
+        listed[tested.judged], out_of_reach[tested.judged] = tested.listed.flagged, tested.tests.weight == 0
+        p_value[tested.judged], q_value[tested.judged] = tested.tests.plain_p_value, tested.listed.q_value
+    strength = -np.nan_to_num(p_value, nan=1.0), -np.nan_to_num(q_value, nan=1.0)
+    guarantee = guarantee_of_exact(audited, q)
+    can_judge = audited.how != "none"
+    judged = audited.assessable & can_judge
+    return Decision(listed, judged, out_of_reach, can_judge, 1, guarantee, strength, (p_value, q_value))
+
+
+def _by_lbi(audited: Audit, lbi: LbiResult | None, m: int, options: Options) -> Decision:
+    """The list of knockoff LBI, with entry levels and shares of the draws."""
+    listed, out_of_reach = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+    entry, share, shortest, guarantee = np.full(m, np.nan), np.full(m, np.nan), 1, NOBODY
+    if lbi and options.lbi:
+        listed[lbi.chosen], share[lbi.judged], entry[lbi.judged] = True, lbi.share, lbi.entry
+        shortest = smallest_list(options.q, options.lbi.cut, lbi.copies)
+        out_of_reach[lbi.judged] = lbi.near_zero | (shortest > len(lbi.judged))
+    if options.lbi:
+        guarantee = guarantee_of_lbi(audited, options.q, options.lbi)
+    strength = np.nan_to_num(entry), np.nan_to_num(share)
+    can_judge = audited.construction != "none"
+    judged = audited.assessable_by_lbi & can_judge
+    return Decision(listed, judged, out_of_reach, can_judge, shortest, guarantee, strength, (entry, share))
 
 
 #: What an unfinished fit means for the exact tests: where coins decided, it only weighs the answers.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from fdr_core.audit import FEW_COINS, Audit
-from fdr_core.options import Options
+from fdr_core.paper.knockoff_lbi import KnockoffLBI
 
 
 class Guarantee(str):
@@ -53,18 +55,25 @@ EXACT = {
 }
 
 
-def guarantee_of(audit: Audit, options: Options) -> Guarantee:
-    """State which guarantee holds for a detection."""
-    if (audit.how if options.decides_by == "exact" else audit.construction) == "none":
-        return NOBODY
+def guarantee_of_exact(audit: Audit, q: float) -> Guarantee:
+    """Which guarantee holds for the list of the exact tests."""
+    return NOBODY if audit.how == "none" else _guarantee(audit, q, _of_exact)
+
+
+def guarantee_of_lbi(audit: Audit, q: float, lbi: KnockoffLBI) -> Guarantee:
+    """Which guarantee holds for the list of knockoff LBI."""
+    return NOBODY if audit.construction == "none" else _guarantee(audit, q, partial(_of_lbi, lbi=lbi))
+
+
+def _guarantee(audit: Audit, q: float, basis_of: Callable[[Audit], _Basis]) -> Guarantee:
     if audit.figures.get("forced"):
         return FORCED
-    basis = _of_exact(audit) if options.decides_by == "exact" else _of_lbi(audit, options)
+    basis = basis_of(audit)
     if basis.kind == "modified FDR":
-        return Guarantee(basis.kind, f"{_modified(options.q)}; {basis.because}.")
+        return Guarantee(basis.kind, f"{_modified(q)}; {basis.because}.")
     few = audit.shares_coins and audit.figures["coins"] < FEW_COINS
     caution = f" Only {audit.figures['coins']} coins decided the sides for everybody: take care." if few else ""
-    return Guarantee(basis.kind, f"{plain_rate(options.q)}; {basis.because}.{caution}")
+    return Guarantee(basis.kind, f"{plain_rate(q)}; {basis.because}.{caution}")
 
 
 def plain_rate(q: float) -> str:
@@ -98,25 +107,25 @@ def _of_exact(audit: Audit) -> _Basis:
     return EXACT[audit.how]
 
 
-def _of_lbi(audit: Audit, options: Options) -> _Basis:
+def _of_lbi(audit: Audit, lbi: KnockoffLBI) -> _Basis:
     """Of knockoff LBI: e-values and a single draw have a theorem, the majority of draws has none."""
-    is_proven = options.aggregate == "evalues" or options.draws == 1
-    caveat = _caveat(audit, options)
+    is_proven = lbi.aggregate == "evalues" or lbi.draws == 1
+    caveat = _caveat(audit, lbi)
     if not is_proven:
         return _Basis(
             MEASURED, f"the list holds those whom most draws of knockoff LBI select; checked by simulation{caveat}"
         )
     if audit.construction == "flip" and audit.shares_coins:
         return _Basis(MEASURED, f"checked by simulation{caveat}")
-    if audit.construction == "paper" and options.variance_used == "two-pass":
+    if audit.construction == "paper" and lbi.variance_used == "two-pass":
         return _Basis(MEASURED, f"checked by simulation{caveat}")
-    if options.cut == "knockoff" and options.aggregate != "evalues":
+    if lbi.cut == "knockoff" and lbi.aggregate != "evalues":
         return _Basis("modified FDR", f"proven for knockoff LBI{caveat}")
     return _Basis(PROVEN, f"proven for knockoff LBI{caveat}")
 
 
-def _caveat(audit: Audit, options: Options) -> str:
+def _caveat(audit: Audit, lbi: KnockoffLBI) -> str:
     if audit.construction == "paper":
-        pooled = ", pooled in two passes" if options.variance_used == "two-pass" else ""
+        pooled = ", pooled in two passes" if lbi.variance_used == "two-pass" else ""
         return f", given equal Gaussian noise of all annotators{pooled}"
     return ", because annotators saw the same order" if audit.shares_coins else ""

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fdr_core.paper.knockoff_lbi import LbiResult
+from fdr_core.paper.run import LbiResult
 from fdr_core.randomisation import Tests
 from fdr_core.selection import WeightedList
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats
 
 EXACT_COLUMNS = ["annotator", "p_value", "listed_p_value", "weight", "q_value", "side"]
 LBI_COLUMNS = ["annotator", "share", "e_value", "entry", "selectable"]
@@ -85,8 +85,8 @@ class Lbi:
     converged: bool
 
     @classmethod
-    def of(cls, result: LbiResult | None, listed: Ints, labels: NDArray[np.object_], *, asked: int) -> Lbi:
-        """Give the judged annotators their labels; ``listed`` are codes, ``labels`` those of everybody."""
+    def of(cls, result: LbiResult | None, labels: NDArray[np.object_], *, asked: int) -> Lbi:
+        """Give the judged annotators their labels; ``labels`` are those of everybody."""
         if result is None:
             nothing = PathRecord(np.zeros(0), np.zeros((0, 0)), labels[:0])
             return cls([], pd.DataFrame(columns=LBI_COLUMNS), np.zeros((0, 0)), nothing, 0, asked, True)
@@ -94,7 +94,7 @@ class Lbi:
         columns = (judged, result.share, result.e_values, result.entry, ~result.near_zero)
         table = pd.DataFrame(dict(zip(LBI_COLUMNS, columns, strict=True)))
         path = PathRecord(result.path.times, result.path.gamma, judged)
-        return cls(labels[listed].tolist(), table, result.W, path, result.draws_done, asked, result.converged)
+        return cls(labels[result.chosen].tolist(), table, result.W, path, result.draws_done, asked, result.converged)
 
     def __repr__(self) -> str:
         done = f"{self.draws_done} of {self.draws_asked} draws"

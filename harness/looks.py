@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from fdr_core import KnockoffLBI
 from fdr_core.detection import detect
 from fdr_core.errors import DesignError
 from fdr_core.live import LiveConsensus, LiveCrowd
@@ -55,6 +56,7 @@ def watch(truth: Simulated, looks: int, seed: int, single_draws: tuple[str, ...]
 
 def _one_draw(statistics: SufficientStatistics, method: str, seed: int) -> set[Hashable]:
     try:
-        return set(detect(statistics, q=Q, seed=seed, method=method, draws=1, min_bias=0.0).flagged)
+        lbi = KnockoffLBI(seed=seed, construction=method, draws=1)
+        return set(detect(statistics, q=Q, min_bias=0.0, decide_by="lbi", lbi=lbi).flagged)
     except DesignError:
         return set()  # too few answers yet for a fixed design

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 SEED = 2016
 Q = 0.1
 #: Items are ranked after the lists are made, which by default takes two thirds of a run without draws.
-LISTS_ALONE: dict[str, Any] = {"draws": 0, "consensus": "least squares"}
+LISTS_ALONE: dict[str, Any] = {"lbi": None, "consensus": "least squares"}
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from evenhand.settings import TABLE, Settings
 from evenhand.store import open_store
 from evenhand.web.rights import CALLERS, rights
 
-from fdr_core.options import OPTIONS, Option
+from fdr_core.option import Option
+from fdr_core.options import LBI_OPTIONS, OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,13 +53,12 @@ def settings_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def options_table() -> str:
-    """Return the options of the detection as a Markdown table."""
+def options_table(options: tuple[Option, ...]) -> str:
+    """Return options as a Markdown table."""
     rows = ["| option | default | takes | meaning |", "|---|---|---|---|"]
-    for option in OPTIONS:
+    for option in options:
         default = "" if option.default is None else f"`{option.default}`"
-        expert = " *For experts.*" if option.is_expert else ""
-        rows.append(f"| `{option.name}` | {default} | {_takes(option)} | {option.words}{expert} |")
+        rows.append(f"| `{option.name}` | {default} | {_takes(option)} | {option.words} |")
     return "\n".join(rows) + "\n"
 
 
@@ -94,7 +95,8 @@ def rights_table() -> str:
 DOCUMENTS = (
     Written(ROOT / "README.md", "settings", settings_table),
     Written(ROOT / "README.md", "comparison", comparison_table),
-    Written(ROOT / "docs" / "options.md", "options", options_table),
+    Written(ROOT / "docs" / "options.md", "options", partial(options_table, OPTIONS)),
+    Written(ROOT / "docs" / "options.md", "lbi", partial(options_table, LBI_OPTIONS)),
     Written(ROOT / "docs" / "rights.md", "rights", rights_table),
 )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fdr_core import Comparisons, detect
+from fdr_core import Comparisons, KnockoffLBI, detect
 from harness.demo_crowd import Crowd
 from scripts.demo import MARK, emptied, port_or_free
 
@@ -48,7 +48,9 @@ def test_crowd_answers_are_spread_evenly_and_nobody_answers_twice() -> None:
 
 def test_crowd_of_the_demo_is_found_by_the_library() -> None:
     crowd = Crowd.assemble(0)
-    found = {int(label) for label in detect(comparisons(crowd, 200), q=0.1, seed=0, sides="random").flagged}
+    found = {
+        int(label) for label in detect(comparisons(crowd, 200), q=0.1, sides="random", lbi=KnockoffLBI(seed=0)).flagged
+    }
     assert len(found & set(crowd.sides)) >= 5
     assert len(found - set(crowd.sides)) <= 1
 
@@ -64,8 +66,8 @@ def test_crowd_on_unique_prompts_is_found_once_the_owner_states_that_sides_were_
     ]
     annotator, left, right, outcome, task_number = (np.array(column) for column in zip(*rows, strict=True))
     data = Comparisons.from_arrays(annotator, left, right, outcome, task=task_number)
-    assert detect(data, q=0.1, draws=0).flagged == []
-    found = {int(label) for label in detect(data, q=0.1, draws=0, sides="random").flagged}
+    assert detect(data, q=0.1, lbi=None).flagged == []
+    found = {int(label) for label in detect(data, q=0.1, sides="random", lbi=None).flagged}
     assert len(found & set(crowd.sides)) >= 5
     assert len(found - set(crowd.sides)) <= 1
 

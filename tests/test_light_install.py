@@ -61,8 +61,8 @@ def test_dependencies_are_five_and_extras_bring_what_the_program_names() -> None
 @pytest.mark.slow
 def test_library_without_extras_detects(tmp_path: Path) -> None:
     code = (
-        "import numpy as np\nfrom fdr_core import detect\nfrom fdr_core.simulate import small_team\n"
-        "print(detect(small_team(12, 2, 100, rng=np.random.default_rng(0)).comparisons, draws=1))"
+        "import numpy as np\nfrom fdr_core import KnockoffLBI, detect\nfrom fdr_core.simulate import small_team\n"
+        "print(detect(small_team(12, 2, 100, rng=np.random.default_rng(0)).comparisons, lbi=KnockoffLBI(draws=1)))"
     )
     done = light(code, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def test_parquet_and_the_exact_solver_without_their_extras_say_which_they_want(t
     done = program("doctor", "a.parquet", folder=tmp_path)
     assert "pip install 'evenhand[engines]'" in done.stderr
     code = (
-        "import numpy as np\nfrom fdr_core import detect\nfrom fdr_core.simulate import paper_study\n"
+        "import numpy as np\nfrom fdr_core import KnockoffLBI, detect\nfrom fdr_core.simulate import paper_study\n"
         "from fdr_core.paper import slack\nslack._semidefinite_program(np.zeros((2, 2)))"
     )
     assert 'pip install "evenhand[paper]"' in light(code).stderr

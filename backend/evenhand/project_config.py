@@ -4,13 +4,18 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evenhand.errors import UnusableValueError
 from fdr_core.errors import ConfigurationError
-from fdr_core.options import BY_NAME, PROJECT_OPTIONS, check_options
+from fdr_core.options import BY_NAME, LBI_WORDS, Options
+from fdr_core.paper.knockoff_lbi import KnockoffLBI, text_of
 
-DETECTION_KEYS: tuple[str, ...] = tuple(option.name for option in PROJECT_OPTIONS)
+#: What older versions kept of knockoff LBI one by one, and how its fields are called now.
+OLDER_KEYS: Mapping[str, str] = {
+    **{name: name for name in ("draws", "path", "cut", "copies", "aggregate", "variance")},
+    **{"method": "construction", "slack_solver": "slack", "lbi_seconds": "seconds"},
+}
 Judges = Literal["people", "predictions", "both"]
 AfterConfirm = Literal["nothing", "relabel", "overlap"]
 FieldName = Annotated[str, Field(min_length=1, max_length=200)]
@@ -65,15 +70,7 @@ class ProjectConfig(BaseModel):
     sides: str = _option("sides")
     decide_by: str = _option("decide_by")
     consensus: str = _option("consensus")
-    draws: int = _option("draws")
-    method: str = _option("method")
-    path: str = _option("path")
-    cut: str = _option("cut")
-    copies: int | None = _option("copies")
-    aggregate: str = _option("aggregate")
-    variance: str | None = _option("variance")
-    slack_solver: str = _option("slack_solver")
-    lbi_seconds: float | None = _option("lbi_seconds")
+    lbi: str = Field("", description=LBI_WORDS)
     every_minutes: float | None = Field(
         60.0,
         ge=0.1,
@@ -107,7 +104,7 @@ class ProjectConfig(BaseModel):
         """A control named twice counts once."""
         return tuple(dict.fromkeys(value))
 
-    @field_validator(*DETECTION_KEYS)
+    @field_validator(*BY_NAME)
     @classmethod
     def _within_range(cls, value: object, info: Any) -> object:
         """Refuse what `detect` would refuse."""
@@ -115,6 +112,24 @@ class ProjectConfig(BaseModel):
         if not option.fits(value):
             raise ValueError(f"expected {option.expected}")
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older_keys(cls, values: Any) -> Any:
+        """Read what an older version stored."""
+        return translated(values) if isinstance(values, Mapping) else values
+
+    @field_validator("lbi", mode="before")
+    @classmethod
+    def _lbi_in_one_form(cls, value: object) -> object:
+        """Accept names with values as text or as an object, null for off; kept is what differs from the defaults."""
+        if value is not None and not isinstance(value, str | Mapping):
+            raise ValueError("expected names with values such as draws=50,path=iss, or off")
+        text = ",".join(f"{k}={v}".lower() for k, v in value.items()) if isinstance(value, Mapping) else value
+        try:
+            return "off" if text is None else text_of(KnockoffLBI.parse(text))
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
 
     @field_validator("outcomes", mode="before")
     @classmethod
@@ -154,7 +169,12 @@ class ProjectConfig(BaseModel):
 
     def detection(self) -> dict[str, Any]:
         """The options that `detect` is called with."""
-        return {name: getattr(self, name) for name in DETECTION_KEYS}
+        return {**{name: getattr(self, name) for name in BY_NAME}, "lbi": KnockoffLBI.parse(self.lbi)}
+
+    @property
+    def options(self) -> Options:
+        """The same, checked together."""
+        return Options(**self.detection())
 
     def to_json(self) -> dict[str, Any]:
         """Every key with its value, fit for JSON."""
@@ -166,18 +186,34 @@ KEYS: tuple[str, ...] = tuple(ProjectConfig.model_fields)
 
 def parse_config(values: Mapping[str, Any], base: Mapping[str, Any] | None = None) -> ProjectConfig:
     """Lay `values` over `base` (default: the defaults) and validate; raises UnusableValueError."""
-    unknown = sorted(str(key) for key in values if key not in KEYS)
+    unknown = sorted(str(key) for key in values if key not in KEYS and key not in OLDER_KEYS)
     if unknown:
         raise UnusableValueError(f"unknown project setting {', '.join(map(repr, unknown))}; known: {', '.join(KEYS)}")
     try:
-        config = ProjectConfig.model_validate({**(base or {}), **values})
-        check_options(config.detection())
+        former = translated(base or {})
+        config = ProjectConfig.model_validate({**former, **translated(values, former)})
+        _ = config.options
     except ValidationError as error:
         message = "; ".join(_message(detail) for detail in error.errors())
         raise UnfitSettingsError(message, dict(map(_for_people, error.errors()))) from error
     except ConfigurationError as error:
         raise UnusableValueError(f"project settings do not go together: {error}") from error
     return config
+
+
+def translated(values: Mapping[str, Any], former: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Settings with those that older versions kept of knockoff LBI as one, laid over the `former` one."""
+    older = {OLDER_KEYS[key]: value for key, value in values.items() if key in OLDER_KEYS}
+    rest = {key: value for key, value in values.items() if key not in OLDER_KEYS}
+    if not older:
+        return rest
+    if older.get("construction") in ("flip", "paper"):
+        rest["decide_by"] = "lbi"  # naming a construction meant that LBI decides
+    if str(older.get("draws")) == "0":
+        return {**rest, "lbi": "off"}
+    known = str(rest.get("lbi", (former or {}).get("lbi", "")))
+    named = [f"{name}={'none' if value is None else value}" for name, value in older.items() if value != ""]
+    return {**rest, "lbi": ",".join([*([] if known == "off" else [known]), *named])}
 
 
 def _message(detail: Any) -> str:
@@ -189,6 +225,8 @@ def _message(detail: Any) -> str:
 def _for_people(detail: Any) -> tuple[str, str]:
     """The setting that does not fit, and what to type instead."""
     key = ".".join(str(part) for part in detail["loc"][: 2 if detail["loc"][:1] == ("publish",) else 1])
+    if key == "lbi":
+        return key, f"lbi: {str(detail['msg']).removeprefix('Value error, ')}"
     option = BY_NAME.get(key)
     wanted = (
         option.expected if option else str(detail["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")

@@ -20,7 +20,7 @@ def ours(share: float, shared: bool, runs: int) -> dict[str, Any]:
     for run in range(runs):
         truth = crowd(share, shared, rng=generator(*reported(run)))
         table = AnswerTable.of(truth.comparisons)
-        flagged = np.flatnonzero(np.isin(table.annotators, detect(truth.comparisons, q=Q, draws=0).flagged))
+        flagged = np.flatnonzero(np.isin(table.annotators, detect(truth.comparisons, q=Q, lbi=None).flagged))
         logistic = ranking(table.answers, table.sums, flagged)
         note(measured["logistic"], truth.theta, logistic.theta)
         note(measured["raw"], truth.theta, logistic.raw)

@@ -9,6 +9,7 @@ import pandas as pd
 from benchmarks.results.peers import binomial, glm, sign_flip
 from benchmarks.results.quality import FIRST
 from benchmarks.results.real_data import folder
+from fdr_core import KnockoffLBI
 from fdr_core.comparisons import Comparisons
 from fdr_core.detection import detect
 from harness.scenarios import Q
@@ -27,7 +28,7 @@ def one_order(draws: int, name: str = "prd_both_orders") -> dict[str, Any]:
     for draw in range(draws):
         drawn = frame.sample(frac=1.0, random_state=FIRST + draw).drop_duplicates("coin")
         comparisons = Comparisons.from_frame(drawn[COLUMNS])
-        result = detect(comparisons, q=Q, seed=draw)
+        result = detect(comparisons, q=Q, lbi=KnockoffLBI(seed=draw))
         lists = {"evenhand": result.flagged, "lbi": result.lbi.flagged}
         lists |= {method: flag(comparisons, draw, 0) for method, flag in PEERS.items()}
         for method, flagged in lists.items():
@@ -36,6 +37,6 @@ def one_order(draws: int, name: str = "prd_both_orders") -> dict[str, Any]:
         for row in result.annotators[["annotator", "bias_low", "bias_high"]].to_dict("records"):
             judge = str(row["annotator"])
             covered[judge] += bool(row["bias_low"] <= truth[judge] <= row["bias_high"])
-    both = detect(Comparisons.from_frame(frame[COLUMNS]), q=Q, draws=0)
+    both = detect(Comparisons.from_frame(frame[COLUMNS]), q=Q, lbi=None)
     said = {"truth": truth, "flagged": counts, "covered": covered}
     return {"draws": draws, **said, "both": [str(judge) for judge in both.flagged], "how": both.audit.how}

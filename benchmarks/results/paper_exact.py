@@ -15,5 +15,5 @@ def exact_cell(p1: float, p2: float, runs: int) -> dict[str, Any]:
     measured: dict[str, list[float]] = {"fdp": [], "found": []}
     for run in range(runs):
         truth = paper_study(p1, p2, rng=study_generator(run, p1, p2))
-        note(measured, truth, detect(truth.comparisons, q=Q, draws=0).flagged)
+        note(measured, truth, detect(truth.comparisons, q=Q, lbi=None).flagged)
     return {"runs": runs, "methods": {"exact": measured}}

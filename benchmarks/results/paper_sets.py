@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
 
 from benchmarks.results.real_data import PAPERS, by_hand, printed, read, summary
+from fdr_core import KnockoffLBI
 from fdr_core.answer_table import AnswerTable
 from fdr_core.comparisons import Comparisons
 from fdr_core.consensus.ranking import ranking
@@ -19,16 +21,16 @@ from harness.scenarios import Q
 PATHS = ("iss", "lbi", "lasso")
 MOST_POINTS = 120
 #: Of the paper's method as it is printed: the plain cut, one draw, everybody judged, no smallest bias.
-AS_PRINTED: dict[str, Any] = {"method": "paper", "judge": "everybody", "cut": "knockoff", "draws": 1, "min_bias": 0.0}
+AS_PRINTED = KnockoffLBI(construction="paper", judge="everybody", cut="knockoff", draws=1)
 
 
 def study(name: str, draws: int) -> dict[str, Any]:
     """One of the paper's sets, with ``draws`` single draws of its method."""
     comparisons = read(name)
     listed = printed(PAPERS[name])["annotator"].tolist()
-    by_path = {path: detect(comparisons, q=Q, path=path, **AS_PRINTED) for path in PATHS}
+    by_path = {path: _as_printed(comparisons, path) for path in PATHS}
     default = detect(comparisons, q=Q)
-    lists = [set(detect(comparisons, q=Q, path="iss", seed=seed, **AS_PRINTED).flagged) for seed in range(draws)]
+    lists = [set(_as_printed(comparisons, "iss", seed).flagged) for seed in range(draws)]
     return {
         **summary(default),
         "printed": [int(label) for label in listed],
@@ -86,7 +88,7 @@ def _rankings(comparisons: Comparisons, listed: list[Any]) -> dict[str, Any]:
     """Original and corrected scores, printed and ours, against each other and against the true order of Table 5."""
     table = AnswerTable.of(comparisons)
     papers = np.flatnonzero(np.isin(table.annotators, listed))
-    ours = np.flatnonzero(np.isin(table.annotators, detect(comparisons, q=Q, draws=0).flagged))
+    ours = np.flatnonzero(np.isin(table.annotators, detect(comparisons, q=Q, lbi=None).flagged))
     squares = ranking(table.answers, table.sums, papers, method="least squares")
     logistic = ranking(table.answers, table.sums, ours)
     place = {int(item): code for code, item in enumerate(table.items)}
@@ -124,3 +126,7 @@ def _true_pairs(place: dict[int, int]) -> list[tuple[int, int]]:
 
 def _tau(one: Floats, other: Floats) -> float:
     return round(float(kendalltau(one, other).statistic), 4)
+
+
+def _as_printed(comparisons: Comparisons, path: str, seed: int = 0) -> Detection:
+    return detect(comparisons, q=Q, min_bias=0.0, decide_by="lbi", lbi=replace(AS_PRINTED, path=path, seed=seed))

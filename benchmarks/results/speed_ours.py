@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.results import speed
+from fdr_core import KnockoffLBI
 from fdr_core.comparisons import Comparisons
 from fdr_core.detection import detect
 from fdr_core.paper.cuts import CUTS, loss_limit, race_results, select
@@ -20,12 +21,12 @@ from harness.scenarios import Q
 
 def exact(comparisons: Comparisons, seed: int, k: int) -> Any:
     """The exact decision as it comes: audit, tests, list, consensus, evidence per annotator."""
-    return detect(comparisons, q=Q, draws=0)
+    return detect(comparisons, q=Q, lbi=None)
 
 
 def lbi(comparisons: Comparisons, seed: int, k: int) -> Any:
     """Knockoff LBI's list beside it: the default number of draws, no limit of time."""
-    return detect(comparisons, q=Q, seed=seed, lbi_seconds=None)
+    return detect(comparisons, q=Q, lbi=KnockoffLBI(seed=seed, seconds=None))
 
 
 def paper_draw(comparisons: Comparisons, seed: int, k: int) -> Any:

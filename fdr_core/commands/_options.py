@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
-from fdr_core.options import BY_NAME
-from fdr_core.options import Option as DetectOption
+from fdr_core.errors import ConfigurationError
+from fdr_core.option import Option as DetectOption
+from fdr_core.options import BY_NAME, LBI_WORDS
+from fdr_core.paper.knockoff_lbi import KnockoffLBI
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -32,15 +34,26 @@ def _type(option: DetectOption) -> click.ParamType[Any]:
     return click.FloatRange(option.low, option.high, min_open=is_open, max_open=is_open)
 
 
+def _parse_lbi(_context: click.Context, _option: click.Parameter, value: str) -> KnockoffLBI | None:
+    """Read the paper's method."""
+    try:
+        return KnockoffLBI.parse(value)
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+_lbi: Option = click.option("--lbi", default="", callback=_parse_lbi, help=LBI_WORDS)
+
 _FIELDS = ("control", "item_left", "item_right", "coin", "stratum", "outcomes")
 
 
 def detection_options(*names: str) -> Option:
     """Add the named options of `detect`, all of them by default, and hand them over as one argument `detection`."""
-    chosen = names or tuple(BY_NAME)
+    chosen = names or (*BY_NAME, "lbi")
 
     def add(command: Command) -> Command:
-        return _with(tuple(_option(BY_NAME[name]) for name in chosen), _gathering(command, "detection", chosen))
+        made = tuple(_lbi if name == "lbi" else _option(BY_NAME[name]) for name in chosen)
+        return _with(made, _gathering(command, "detection", chosen))
 
     return add
 

@@ -1,12 +1,12 @@
 """How well each method would do on a user's own design: simulate on it with known truth, and count."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fdr_core import Comparisons, ConfigurationError, FdrCoreError, detect
+from fdr_core import Comparisons, ConfigurationError, FdrCoreError, KnockoffLBI, detect
 from fdr_core.baselines import BASELINES
 from fdr_core.simulate import Simulated, on_design
 
@@ -26,17 +26,16 @@ class Score:
     problem: str | None = None
 
 
-def methods(
-    *, q: float, path: str, cut: str, draws: int, seed: int, sides: str, min_bias: float
-) -> Mapping[str, Method]:
-    """List what is compared: Evenhand as it would decide, both constructions, and what people do by hand."""
+def methods(*, lbi: KnockoffLBI | None, **options: Any) -> Mapping[str, Method]:
+    """List what is compared: Evenhand as it would decide, LBI by both constructions, and what people do by hand."""
 
-    def evenhand(method: str) -> Method:
-        options: dict[str, Any] = {"q": q, "path": path, "cut": cut, "draws": draws, "seed": seed, "min_bias": min_bias}
-        return lambda c: detect(c, method=method, sides=sides, **options).flagged
+    def by_lbi(construction: str) -> Method:
+        method = replace(lbi or KnockoffLBI(), construction=construction)
+        return lambda c: detect(c, decide_by="lbi", lbi=method, **options).flagged
 
-    ours = {f"Evenhand, {method}": evenhand(method) for method in ("auto", "flip", "paper")}
-    return ours | {name: _by_hand(name, q) for name in BASELINES}
+    ours: dict[str, Method] = {"Evenhand, auto": lambda c: detect(c, lbi=None, **options).flagged}
+    ours |= {f"Evenhand, {construction}": by_lbi(construction) for construction in ("flip", "paper")}
+    return ours | {name: _by_hand(name, options["q"]) for name in BASELINES}
 
 
 def _by_hand(name: str, q: float) -> Method:

@@ -41,7 +41,7 @@ from fdr_core.terminal import exits_2_on_bad_input
     show_default=True,
     help="Pairs less certain than this are to be labelled again.",
 )
-@detection_options("q", "seed", "sides", "min_bias")
+@detection_options("q", "min_bias", "sides")
 @format_options
 @exits_2_on_bad_input
 def export_preferences(
@@ -62,7 +62,7 @@ def export_preferences(
     """
     comparisons = load_comparisons(file, reading=reading)
     wording = find_texts(file, texts=texts, prompt=prompt, limits=reading["limits"])
-    found = detect(comparisons, **detection)
+    found = detect(comparisons, lbi=None, **detection)
     settled = preferences(comparisons, found, min_probability=min_probability)
     out = out or file.with_name(f"{file.name.partition('.')[0]}.preferences.jsonl")
     again = again or file.with_name(f"{file.name.partition('.')[0]}.again.csv")

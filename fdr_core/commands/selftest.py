@@ -25,7 +25,8 @@ from fdr_core.terminal import exits_2_on_bad_input
     "--bias", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="How often they click a side."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@detection_options("q", "path", "cut", "draws", "seed", "sides", "min_bias")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the data sets.")
+@detection_options("q", "min_bias", "sides", "lbi")
 @data_options
 @exits_2_on_bad_input
 def selftest(
@@ -33,6 +34,7 @@ def selftest(
     runs: int,
     biased: int | None,
     bias: float,
+    seed: int,
     as_json: bool,
     fields: dict[str, Any],
     detection: dict[str, Any],
@@ -49,7 +51,7 @@ def selftest(
             design,
             methods(**detection),
             runs=runs,
-            seed=detection["seed"],
+            seed=seed,
             n_biased=biased,
             bias=bias,
             progress=progress,

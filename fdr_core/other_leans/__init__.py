@@ -83,7 +83,7 @@ def detect_leans(
     if known is None:
         raise ConfigurationError("there is no gold; name a column as gold, or people as reference")
     refuse_fixed(known, x, features)
-    found: dict[str, Detection | LeanList] = {"position": detect(data, q=q, draws=0)} if with_position else {}
+    found: dict[str, Detection | LeanList] = {"position": detect(data, q=q, lbi=None)} if with_position else {}
     return found | _with_gold(data, features, x, known, (q, scope, least), placebos, np.random.default_rng(seed))
 
 

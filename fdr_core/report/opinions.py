@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.report.words import NOTHING, count, draw_share, is_number, p_value, percent, plural
 
 #: Evidence by the largest adjusted p-value it may have, where the exact tests decide.
@@ -151,8 +152,14 @@ def _exact_decides(method: Mapping[str, Any]) -> str:
 def _lbi_decides(method: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
     if not method["draws_done"]:
         return f"Knockoff LBI ({PAPER}) decides; it {_why_no_lbi(method)}, so there is no list."
-    combined = COMBINED.get(parameters.get("aggregate"), COMBINED["majority"])
+    combined = COMBINED[_aggregate(parameters)]
     return f"The list is that of knockoff LBI ({PAPER}): in {plural(method['draws_done'], 'draw')}, {LBI}; {combined}."
+
+
+def _aggregate(parameters: Mapping[str, Any]) -> str:
+    """How draws were combined; runs of older versions kept it by itself."""
+    lbi = KnockoffLBI.parse(str(parameters.get("lbi", "")))
+    return str(parameters.get("aggregate") or (lbi.aggregate if lbi else "majority"))
 
 
 def _exact_beside(audit: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from evenhand.runs.stored_sums import sum_stored
 from evenhand.store import Store
 from evenhand.store.engine import open_engine
 
-from fdr_core import Comparisons, detect
+from fdr_core import Comparisons, KnockoffLBI, detect
 from fdr_core.commands._archives import LARGE_BYTES, choose
 from fdr_core.commands.analyze import analyze
 from fdr_core.engines import sum_comparisons
@@ -34,7 +34,7 @@ def run(*arguments: object, **environment: str) -> Result:
 
 
 def report_of(*arguments: object, **environment: str) -> dict[str, Any]:
-    result = run(*arguments, "--json", "--draws", 3, **environment)
+    result = run(*arguments, "--json", "--lbi", "draws=3", **environment)
     assert result.exit_code == 0, result.output
     report: dict[str, Any] = json.loads(result.stdout)
     return report
@@ -65,7 +65,7 @@ def test_analyze_folder_pattern_and_file_report_the_same(crowd: Path) -> None:
 
 def test_analyze_folder_names_its_report_after_it(crowd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(crowd / "parts", "--draws", 1).exit_code == 0
+    assert run(crowd / "parts", "--lbi", "draws=1").exit_code == 0
     assert (tmp_path / "parts-report" / "report.html").exists()
 
 
@@ -145,7 +145,10 @@ def test_postgres_sums_equal_what_a_run_reads_under_every_policy(migrated_postgr
         seen.add(len(found))
         note_left_out(store, project, found)
         note_left_out(store, project, expected)
-        here, there = detect(found, draws=3, sides="random"), detect(expected, draws=3, sides="random")
+        here, there = (
+            detect(found, sides="random", lbi=KnockoffLBI(draws=3)),
+            detect(expected, sides="random", lbi=KnockoffLBI(draws=3)),
+        )
         assert here.flagged == there.flagged
         pd.testing.assert_frame_equal(here.annotators, there.annotators, check_exact=True)
     assert len(seen) == 3

@@ -71,7 +71,7 @@ def test_nasty_file_is_read_or_refused_with_a_message(entry: Nasty, outcomes: di
 def test_names_with_control_characters_do_not_reach_the_terminal(name: str, tmp_path: Path) -> None:
     entry = next(entry for entry in CORPUS if entry.name == name)
     entry.make(tmp_path / name)
-    options = [str(tmp_path / name), "--draws", "1", "--out", str(tmp_path / "out")]
+    options = [str(tmp_path / name), "--lbi", "draws=1", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(analyze, options, color=True)
     assert result.exit_code in (0, 2)
     assert "\x1b]" not in result.output

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from fdr_core import Comparisons, DesignError, InputError, detect
+from fdr_core import Comparisons, DesignError, InputError, KnockoffLBI, detect
 from fdr_core.commands._files import load_comparisons
 from fdr_core.commands._selftest import selftest as run_selftest
 from fdr_core.commands._summary import print_summary
@@ -64,11 +64,11 @@ def test_simulate_more_biased_than_annotators_exits_2(tmp_path: Path) -> None:
 
 
 def test_analyze_json_names_who_leans_in_calm_words(crowd: Path) -> None:
-    result = run(analyze, crowd, "--json", "--draws", 5)
+    result = run(analyze, crowd, "--json", "--lbi", "draws=5")
     assert result.exit_code == 0
     report = json.loads(result.stdout)
     flagged = [row["annotator"] for row in report["annotators"] if row["flagged"]]
-    assert flagged == detect(sum_comparisons(Comparisons.from_csv(crowd)), draws=5).flagged
+    assert flagged == detect(sum_comparisons(Comparisons.from_csv(crowd)), lbi=KnockoffLBI(draws=5)).flagged
     assert leaning(crowd) <= set(flagged)
     findings = {row["finding"] for row in report["annotators"]}
     assert "no lean seen" in findings
@@ -79,11 +79,11 @@ def test_analyze_json_names_who_leans_in_calm_words(crowd: Path) -> None:
         *("schema_version", "data", "parameters", "audit", "method", "guarantee"),
         *("annotators", "ranking", "order_changes", "versions", "title", "made_at", "heaviest_answers"),
     }
-    assert report["parameters"]["draws"] == 5
+    assert "draws=5" in report["parameters"]["lbi"]
 
 
 def test_analyze_without_draws_leaves_the_list_of_lbi_unknown(crowd: Path, tmp_path: Path) -> None:
-    report = json.loads(run(analyze, crowd, "--json", "--draws", 0, "--out", tmp_path).stdout)
+    report = json.loads(run(analyze, crowd, "--json", "--lbi", "off", "--out", tmp_path).stdout)
     assert {row["lbi_list"] for row in report["annotators"]} == {None}
     assert {row["exact_list"] for row in report["annotators"]} == {True, False}
     table = pd.read_csv(tmp_path / "annotators.csv")
@@ -100,17 +100,20 @@ def test_analyze_where_nobody_can_be_judged_leaves_both_lists_unknown(tmp_path: 
 
 
 def test_analyze_json_is_the_same_every_time(crowd: Path) -> None:
-    assert run(analyze, crowd, "--json", "--draws", 3).stdout == run(analyze, crowd, "--json", "--draws", 3).stdout
+    assert (
+        run(analyze, crowd, "--json", "--lbi", "draws=3").stdout
+        == run(analyze, crowd, "--json", "--lbi", "draws=3").stdout
+    )
 
 
 def test_analyze_fail_on_flags_exits_1(crowd: Path) -> None:
-    assert run(analyze, crowd, "--json", "--draws", 3, "--fail-on-flags").exit_code == 1
+    assert run(analyze, crowd, "--json", "--lbi", "draws=3", "--fail-on-flags").exit_code == 1
 
 
 def test_analyze_nobody_flagged_exits_0_with_fail_on_flags(tmp_path: Path) -> None:
     run(simulate, tmp_path / "six.csv", "--annotators", 6, "--answers", 60)
     # With one copy at q = .1 the shortest list of LBI has ten people, so that six can never be flagged.
-    by_lbi = ("--decide-by", "lbi", "--draws", 3, "--copies", 1)
+    by_lbi = ("--decide-by", "lbi", "--lbi", "draws=3,copies=1")
     result = run(analyze, tmp_path / "six.csv", "--json", *by_lbi, "--fail-on-flags")
     assert result.exit_code == 0
     assert json.loads(result.stdout)["guarantee"]["smallest_list"] == 10
@@ -120,7 +123,7 @@ def test_analyze_pseudonymise_hides_names_and_file(tmp_path: Path) -> None:
     table = small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons.to_frame()
     table["annotator"] = "person-" + table["annotator"].astype(str)
     table.to_csv(tmp_path / "secret-project.csv", index=False)
-    result = run(analyze, tmp_path / "secret-project.csv", "--json", "--draws", 3, "--pseudonymise")
+    result = run(analyze, tmp_path / "secret-project.csv", "--json", "--lbi", "draws=3", "--pseudonymise")
     assert "person-" not in result.stdout
     assert "secret-project" not in result.stdout
     assert '"annotator 12"' in result.stdout
@@ -158,7 +161,7 @@ def test_summary_prints_markup_in_names_literally(crowd: Path) -> None:
 
     from rich.console import Console
 
-    report = json.loads(run(analyze, crowd, "--json", "--draws", 1).stdout)
+    report = json.loads(run(analyze, crowd, "--json", "--lbi", "draws=1").stdout)
     report["annotators"][0]["annotator"] = "[red]x[/red]"
     stream = io.StringIO()
     print_summary(report, Console(file=stream, width=120))
@@ -169,7 +172,7 @@ def test_summary_prints_markup_in_names_literally(crowd: Path) -> None:
 
 
 def test_selftest_prints_every_method(crowd: Path) -> None:
-    result = run(selftest, crowd, "--runs", 2, "--draws", 1, "--biased", 2)
+    result = run(selftest, crowd, "--runs", 2, "--lbi", "draws=1", "--biased", 2)
     assert result.exit_code == 0
     for name in ("Evenhand, auto", "Evenhand, flip", "Evenhand, paper", "binomial + BH", "GLM + BH"):
         assert name in result.output
@@ -194,7 +197,7 @@ def test_selftest_scores_perfect_blind_and_impossible_methods() -> None:
 
 
 def test_selftest_json_is_readable_by_programs(crowd: Path) -> None:
-    scores = json.loads(run(selftest, crowd, "--runs", 1, "--draws", 1, "--json").stdout)
+    scores = json.loads(run(selftest, crowd, "--runs", 1, "--lbi", "draws=1", "--json").stdout)
     assert {"method", "false_share", "power", "runs"} <= set(scores[0])
 
 

@@ -412,7 +412,7 @@ def test_label_config_nested_very_deeply_does_no_harm() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"q": 0}, {"q": "much"}, {"q": float("nan")}, {"draws": -1}, {"method": "magic"}, {"path": 3},
+        {"q": 0}, {"q": "much"}, {"q": float("nan")}, {"draws": -1}, {"lbi": "draws"}, {"lbi": 3}, {"path": 3},
         {"publish": "all the"},
         {"outcomes": {"left": 2}}, {"outcomes": "left"}, {"every_minutes": -1}, {"copies": 1e9}, {"unknown": 1},
     ],

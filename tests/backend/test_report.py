@@ -23,7 +23,7 @@ from evenhand.runs.report import report_of_run
 from evenhand.settings import Settings
 from evenhand.store import Store
 
-from fdr_core import detect
+from fdr_core import KnockoffLBI, detect
 from fdr_core.report import FILES, pseudonymised, render, report_of_data, write_report
 from fdr_core.report.document import file_data
 from fdr_core.report.tables import cell
@@ -80,7 +80,7 @@ def report(store: Store, run: Run) -> dict[str, Any]:
 def file_report(tmp_path: Path, crowd: Any) -> dict[str, Any]:
     source = tmp_path / "answers.csv"
     source.write_text("content stands in for the answers\n", encoding="utf-8")
-    return report_of_data(detect(crowd.comparisons, draws=3), file_data(crowd.comparisons, source))
+    return report_of_data(detect(crowd.comparisons, lbi=KnockoffLBI(draws=3)), file_data(crowd.comparisons, source))
 
 
 def test_report_of_a_run_follows_the_documented_schema(report: dict[str, Any]) -> None:

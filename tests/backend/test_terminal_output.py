@@ -96,7 +96,7 @@ def test_analyze_ends_with_the_file_to_open(tmp_path: Path) -> None:
     crowd, out = tmp_path / "crowd.csv", tmp_path / "out"
     runner = CliRunner()
     assert runner.invoke(simulate, [str(crowd), "--annotators", "6", "--answers", "20"]).exit_code == 0
-    done = runner.invoke(analyze, [str(crowd), "--draws", "3", "--out", str(out), "--title", "Spring round"])
+    done = runner.invoke(analyze, [str(crowd), "--lbi", "draws=3", "--out", str(out), "--title", "Spring round"])
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == f"Open {out / 'report.html'}"
     assert "<h1><bdi>Spring round</bdi></h1>" in (out / "report.html").read_text(encoding="utf-8")
@@ -165,8 +165,8 @@ def test_interrupted_command_exits_130(tmp_path: Path) -> None:
         "evenhand.cli",
         "analyze",
         str(crowd),
-        "--draws",
-        "10000",
+        "--lbi",
+        "draws=10000",
         "--out",
         str(tmp_path / "o"),
     ]

@@ -137,7 +137,7 @@ def test_detection_on_both_orders_finds_at_least_what_a_sign_test_finds() -> Non
         found = both_orders(data)
         kept = adjusted(np.array([one.p_value for one in found])) <= 0.1
         by_sign_test += sum(one.judge in leaning for one, is_kept in zip(found, kept, strict=True) if is_kept)
-        flagged = set(detect(data, q=0.1, draws=0).flagged)
+        flagged = set(detect(data, q=0.1, lbi=None).flagged)
         by_detection += len(leaning & flagged)
         false_share.append(len(flagged - leaning) / max(1, len(flagged)))
     assert by_detection >= by_sign_test > 0

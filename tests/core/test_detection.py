@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fdr_core
-from fdr_core import Comparisons, ConfigurationError, InputError, SufficientStatistics, detect, simulate
+from fdr_core import Comparisons, ConfigurationError, InputError, KnockoffLBI, SufficientStatistics, detect, simulate
 from fdr_core.detection import Detection
 from fdr_core.findings import FINDINGS
 from fdr_core.options import OPTIONS
@@ -67,13 +67,18 @@ def test_detect_with_any_combination_of_options_runs(
     team: Simulated, method: str, path: str, cut: str, aggregate: str
 ) -> None:
     result = numbers_are_sound(
-        detect(team.comparisons, method=method, path=path, cut=cut, aggregate=aggregate, draws=3, q=0.2)
+        detect(
+            team.comparisons,
+            q=0.2,
+            decide_by="exact" if method == "auto" else "lbi",
+            lbi=KnockoffLBI(construction=method, path=path, cut=cut, aggregate=aggregate, draws=3),
+        )
     )
     wrong = set(result.flagged) - set(team.comparisons.annotators[team.is_biased])
     assert len(wrong) <= 1
     if method == "auto":
         assert len(result.flagged) >= 2
-    assert result.parameters["path"] == path
+    assert f"path={path}" in result.parameters["lbi"]
     assert result.parameters["decide_by"] == ("exact" if method == "auto" else "lbi")
 
 
@@ -97,8 +102,8 @@ def test_detect_finds_the_clickers_the_strongest_first(team: Simulated) -> None:
 
 def test_detect_twice_is_the_same_and_progress_is_told(team: Simulated) -> None:
     seen = []
-    first = detect(team.comparisons, draws=4, seed=3, progress=lambda *at: seen.append(at))
-    again = detect(team.comparisons, draws=4, seed=3)
+    first = detect(team.comparisons, progress=lambda *at: seen.append(at), lbi=KnockoffLBI(draws=4, seed=3))
+    again = detect(team.comparisons, lbi=KnockoffLBI(draws=4, seed=3))
     pd.testing.assert_frame_equal(first.annotators, again.annotators)
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
@@ -108,7 +113,8 @@ def test_detect_twice_is_the_same_and_progress_is_told(team: Simulated) -> None:
 )
 def test_detect_of_statistics_equals_detect_of_comparisons(make: Callable[..., Any], method: str) -> None:
     truth = make(rng=np.random.default_rng(2))
-    options: dict[str, Any] = {"method": method, "draws": 3, "sides": "random" if method == "flip" else "audit"}
+    lbi = KnockoffLBI(construction=method, draws=3)
+    options: dict[str, Any] = {"decide_by": "lbi", "lbi": lbi, "sides": "random" if method == "flip" else "audit"}
     c = truth.comparisons
     statistics = SufficientStatistics()
     for k in range(len(c)):
@@ -162,12 +168,16 @@ METHODS = [
     pytest.param("flip", "large", marks=pytest.mark.slow),
     pytest.param("paper", "large", marks=pytest.mark.slow),
 ]
-OPTIONS_OF_RACES: dict[str, Any] = {"draws": 3, "cut": "knockoff", "q": 0.2}
+
+
+def by_races(method: str, path: str) -> dict[str, Any]:
+    lbi = KnockoffLBI(construction=method, path=path, draws=3, cut="knockoff")
+    return {"q": 0.2, "decide_by": "lbi", "lbi": lbi}
 
 
 @functools.cache
 def raced(kind: str, method: str, path: str) -> Detection:
-    found = detect(CROWDS[kind](), method=method, path=path, **OPTIONS_OF_RACES)
+    found = detect(CROWDS[kind](), **by_races(method, path))
     assert found.flagged
     return found
 
@@ -176,7 +186,7 @@ def raced(kind: str, method: str, path: str) -> Detection:
 @pytest.mark.parametrize("path", ["lbi", "iss", "marginal"])
 def test_detect_after_relabelling_changes_nothing_but_names(method: str, kind: str, path: str) -> None:
     before = raced(kind, method, path)
-    after = detect(renamed(CROWDS[kind]()), method=method, path=path, **OPTIONS_OF_RACES)
+    after = detect(renamed(CROWDS[kind]()), **by_races(method, path))
     assert after.flagged == [f"person {label}" for label in before.flagged]
     assert after.annotators["annotator"].tolist() == [f"person {label}" for label in before.annotators["annotator"]]
     pd.testing.assert_frame_equal(before.annotators.iloc[:, 1:], after.annotators.iloc[:, 1:])
@@ -188,7 +198,7 @@ def test_detect_after_relabelling_changes_nothing_but_names(method: str, kind: s
 def test_detect_after_swapping_left_and_right_changes_nothing_but_signs(method: str, kind: str, path: str) -> None:
     comparisons = CROWDS[kind]()
     before = raced(kind, method, path)
-    after = detect(swapped(comparisons), method=method, path=path, **OPTIONS_OF_RACES)
+    after = detect(swapped(comparisons), **by_races(method, path))
     assert set(after.flagged) == set(before.flagged)
     one, two = (
         result.annotators.set_index("annotator").loc[list(comparisons.annotators)] for result in (before, after)
@@ -208,7 +218,7 @@ def test_detect_after_swapping_left_and_right_changes_nothing_but_signs(method: 
 def test_finding_of_one_who_always_clicks_one_side_says_so() -> None:
     rng = np.random.default_rng(4)
     truth = simulate.small_team(12, 2, 60, rng=rng, bias=1.0)
-    table = detect(truth.comparisons, draws=0).annotators
+    table = detect(truth.comparisons, lbi=None).annotators
     assert table["flagged"].sum() == 2
     assert set(table.loc[table["flagged"], "finding"]) <= {"always left", "always right"}
     assert (table.loc[table["flagged"], ["left", "right"]].min(axis=1) == 0).all()
@@ -218,7 +228,8 @@ def test_finding_of_one_who_always_clicks_one_side_says_so() -> None:
 def test_leans_below_the_smallest_bias_of_interest_are_small_leans_and_never_flagged(decide_by: str) -> None:
     truth = simulate.small_team(12, 2, 2000, rng=np.random.default_rng(1), bias=0.15)
     found, kept = (
-        detect(truth.comparisons, min_bias=limit, draws=5, decide_by=decide_by, q=0.2) for limit in (0.05, 0.5)
+        detect(truth.comparisons, min_bias=limit, decide_by=decide_by, q=0.2, lbi=KnockoffLBI(draws=5))
+        for limit in (0.05, 0.5)
     )
     assert len(found.flagged) == 2
     assert kept.flagged == []
@@ -233,7 +244,7 @@ def test_leans_below_the_smallest_bias_of_interest_are_small_leans_and_never_fla
 
 def test_full_path_of_the_own_columns_is_recorded(team: Simulated) -> None:
     for path in ("lbi", "iss", "lasso"):
-        record = detect(team.comparisons, path=path, draws=1).lbi.path
+        record = detect(team.comparisons, lbi=KnockoffLBI(path=path, draws=1)).lbi.path
         assert record.gamma.shape == (len(record.times), 12)
         assert (np.diff(record.times) >= 0).all()
         assert (record.gamma[-1] != 0).sum() >= 10
@@ -241,16 +252,16 @@ def test_full_path_of_the_own_columns_is_recorded(team: Simulated) -> None:
 
 def test_timings_are_taken_from_the_clock_given(team: Simulated) -> None:
     ticks = iter(range(100))
-    result = detect(team.comparisons, draws=1, clock=lambda: float(next(ticks)))
+    result = detect(team.comparisons, clock=lambda: float(next(ticks)), lbi=KnockoffLBI(draws=1))
     assert list(result.timings) == ["statistics", "audit", "tests", "lbi", "consensus", "evidence"]
     assert all(seconds >= 1.0 for seconds in result.timings.values())
-    assert detect(team.comparisons, draws=1).timings == {}
+    assert detect(team.comparisons, lbi=KnockoffLBI(draws=1)).timings == {}
 
 
 @pytest.mark.parametrize("decide_by", ["exact", "lbi"])
 def test_lists_do_not_depend_on_how_items_are_ranked(team: Simulated, decide_by: str) -> None:
     one, two = (
-        detect(team.comparisons, draws=3, decide_by=decide_by, consensus=consensus)
+        detect(team.comparisons, decide_by=decide_by, consensus=consensus, lbi=KnockoffLBI(draws=3))
         for consensus in ("logistic", "least squares")
     )
     columns = ["annotator", "p_value", "q_value", "bias", "exact_list", "lbi_list", "lbi_share", "flagged"]
@@ -262,10 +273,8 @@ def test_lists_do_not_depend_on_how_items_are_ranked(team: Simulated, decide_by:
     ("option", "value"),
     [
         *(("q", value) for value in (0, 1, -0.1, 1.5, float("nan"), "0.1", None, True)),
-        *(("draws", value) for value in (-1, 1.5, "many", 10**9)),
-        *(("copies", value) for value in (0, -2, 2.5)),
-        *(("seed", value) for value in (-1, 0.5)),
         *(("min_bias", value) for value in (-0.1, 1.1, float("nan"))),
+        *(("lbi", value) for value in (21, "draws=5")),
         *((option.name, "something") for option in OPTIONS if option.choices),
     ],
 )
@@ -277,9 +286,8 @@ def test_option_outside_its_range_raises_and_names_it(team: Simulated, option: s
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"draws": 0, "decide_by": "lbi"}, "knockoff LBI decides"),
-        ({"draws": 0, "method": "paper"}, "knockoff LBI decides"),
-        ({"method": "flip", "sides": "not random"}, "needs sides assigned by chance"),
+        ({"lbi": None, "decide_by": "lbi"}, "knockoff LBI was left out"),
+        ({"lbi": KnockoffLBI(construction="flip"), "sides": "not random"}, "needs sides assigned by chance"),
     ],
 )
 def test_options_that_do_not_go_together_raise(team: Simulated, options: dict[str, Any], says: str) -> None:
@@ -320,7 +328,9 @@ def test_exact_ties_in_entry_times_flag_nobody_on_balanced_data() -> None:
         for vote, (a, b) in enumerate([(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)] * 6)
     ]
     for path, method in product(["lbi", "iss", "lasso", "marginal"], ["flip", "paper"]):
-        result = numbers_are_sound(detect(comparisons_of(rows), path=path, method=method, draws=5))
+        result = numbers_are_sound(
+            detect(comparisons_of(rows), decide_by="lbi", lbi=KnockoffLBI(path=path, construction=method, draws=5))
+        )
         assert result.flagged == []
 
 
@@ -330,10 +340,10 @@ def test_detect_on_many_items_equals_the_dense_computation_on_the_same_answers(
     path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth = simulate.unique_pairs(rng=np.random.default_rng(3))
-    dense = detect(truth.comparisons, path=path, draws=3)
+    dense = detect(truth.comparisons, lbi=KnockoffLBI(path=path, draws=3))
     for module in ("design", "paper.flip", "live", "consensus.ranking", "audit.decision"):
         monkeypatch.setattr(f"fdr_core.{module}.DENSE_ITEMS", 100)
-    sparse = detect(truth.comparisons, path=path, draws=3)
+    sparse = detect(truth.comparisons, lbi=KnockoffLBI(path=path, draws=3))
     assert set(sparse.flagged) == set(dense.flagged)
     one, two = (result.annotators.set_index("annotator").sort_index() for result in (dense, sparse))
     assert two["entry"].to_numpy() == pytest.approx(one["entry"].to_numpy(), rel=1e-5)
@@ -342,9 +352,10 @@ def test_detect_on_many_items_equals_the_dense_computation_on_the_same_answers(
 
 
 def test_public_version_is_recorded_with_the_parameters(team: Simulated) -> None:
-    parameters = detect(team.comparisons, draws=1, seed=9).parameters
+    parameters = detect(team.comparisons, lbi=KnockoffLBI(draws=1, seed=9)).parameters
     assert parameters["version"] == fdr_core.__version__
-    assert (parameters["seed"], parameters["copies"], parameters["ridge"]) == (9, 10, 5.0)
+    assert KnockoffLBI.parse(parameters["lbi"]) == KnockoffLBI(draws=1, seed=9, copies=10)
+    assert parameters["ridge"] == 5.0
 
 
 def test_judge_everybody_includes_who_has_too_few_answers_and_needs_the_papers_construction(team: Simulated) -> None:
@@ -352,13 +363,15 @@ def test_judge_everybody_includes_who_has_too_few_answers_and_needs_the_papers_c
     newcomer = frame.head(1).assign(annotator=99)
     comparisons = Comparisons.from_frame(pd.concat([frame, newcomer]))
     few, everybody = (
-        detect(comparisons, method="paper", judge=judge, draws=1, min_bias=0.0).annotators.set_index("annotator")
+        detect(
+            comparisons, min_bias=0.0, decide_by="lbi", lbi=KnockoffLBI(construction="paper", judge=judge, draws=1)
+        ).annotators.set_index("annotator")
         for judge in ("assessable", "everybody")
     )
     assert np.isnan(few["entry"].to_dict()[99])
     assert everybody["entry"].to_dict()[99] >= 0
     with pytest.raises(ConfigurationError, match="judge='everybody'"):
-        detect(comparisons, judge="everybody")
+        detect(comparisons, lbi=KnockoffLBI(judge="everybody"))
 
 
 @pytest.mark.data
@@ -366,5 +379,7 @@ def test_worldcollege_with_everybody_judged_has_the_papers_annotators_enter_firs
     folder = dataset("worldcollege")
     papers = set(pd.read_csv(folder / "paper_table8.csv")["annotator"])
     comparisons = Comparisons.from_frame(pd.read_csv(folder / "comparisons.csv"))
-    table = detect(comparisons, method="paper", judge="everybody", draws=1, min_bias=0.0).annotators
+    table = detect(
+        comparisons, min_bias=0.0, decide_by="lbi", lbi=KnockoffLBI(construction="paper", judge="everybody", draws=1)
+    ).annotators
     assert set(table.sort_values("entry", ascending=False)["annotator"].head(len(papers))) == papers

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.random import Generator
 
-from fdr_core import Comparisons, DesignError, InputError, detect
+from fdr_core import Comparisons, DesignError, InputError, KnockoffLBI, detect
 from tests.core.cases import comparisons_of
 from tests.core.test_detection import numbers_are_sound
 
@@ -87,7 +87,7 @@ ODD_INPUT = {
 @pytest.mark.parametrize("path", ["lbi", "iss", "lasso", "marginal"])
 @pytest.mark.parametrize("make", [*ODD_INPUT.values()], ids=[*ODD_INPUT])
 def test_odd_input_gives_a_sound_result_without_a_flag(make: Callable[..., Any], path: str) -> None:
-    result = numbers_are_sound(detect(make(np.random.default_rng(11)), path=path, draws=5))
+    result = numbers_are_sound(detect(make(np.random.default_rng(11)), lbi=KnockoffLBI(path=path, draws=5)))
     assert result.flagged == []
     assert result.audit.reasons
 
@@ -99,7 +99,7 @@ def test_odd_input_with_the_papers_construction_gives_no_flag_or_a_design_error(
 ) -> None:
     comparisons = make(np.random.default_rng(11))
     try:
-        result = detect(comparisons, method="paper", draws=5, variance=variance)
+        result = detect(comparisons, decide_by="lbi", lbi=KnockoffLBI(construction="paper", draws=5, variance=variance))
     except DesignError as error:
         message = str(error)
     else:
@@ -111,4 +111,4 @@ def test_odd_input_with_the_papers_construction_gives_no_flag_or_a_design_error(
 def test_papers_construction_on_fewer_rows_than_it_needs_raises() -> None:
     chain = [(k % 10, k, k + 1, 1.0) for k in range(110)]
     with pytest.raises(DesignError, match=r"needs at least 2 x annotators \+ items = 131 answers; this design has 110"):
-        detect(comparisons_of(chain), method="paper")
+        detect(comparisons_of(chain), decide_by="lbi", lbi=KnockoffLBI(construction="paper"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fdr_core import Comparisons, detect, evidence, simulate
+from fdr_core import Comparisons, KnockoffLBI, detect, evidence, simulate
 from fdr_core.answers import Answers
 
 
@@ -61,7 +61,9 @@ def test_sign_flip_p_values_of_honest_annotators_are_uniform() -> None:
     values = []
     for seed in range(12):
         truth = simulate.small_team(30, 0, 40, rng=np.random.default_rng(seed))
-        values.append(detect(truth.comparisons, draws=1, path="marginal").annotators["p_value"].to_numpy())
+        values.append(
+            detect(truth.comparisons, lbi=KnockoffLBI(draws=1, path="marginal")).annotators["p_value"].to_numpy()
+        )
     p = np.concatenate(values)
     for threshold in (0.05, 0.1, 0.3, 0.5):
         share = (p <= threshold).mean()
@@ -78,7 +80,7 @@ def test_bias_interval_covers_the_long_run_bias_about_95_times_in_100(sides: str
         many = simulate.small_team(1, 1, 200_000, rng=rng, bias=0.4).comparisons
         # long-run bias of a clicker on this design: the mean answer over fair coins
         long_run = abs(many.outcome.mean())
-        table = detect(truth.comparisons, sides=sides, draws=0).annotators.set_index("annotator")
+        table = detect(truth.comparisons, sides=sides, lbi=None).annotators.set_index("annotator")
         table = table.loc[truth.comparisons.annotators.tolist()]
         gamma = truth.side * long_run
         covered.append((table["bias_low"] <= gamma) & (gamma <= table["bias_high"]))

@@ -102,7 +102,7 @@ def test_findings_on_real_crowds_are_in_line_with_their_numbers(
 ) -> None:
     frame = pd.read_csv(dataset(name) / "comparisons.csv").rename(columns=columns)
     wanted = [column for column in ("annotator", "left", "right", "choice", "coin") if column in frame]
-    result = detect(Comparisons.from_frame(frame[wanted]), draws=0)
+    result = detect(Comparisons.from_frame(frame[wanted]), lbi=None)
     table = result.annotators
     if result.audit.how == "none":
         assert set(table["finding"]) == {"not assessable"}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import Comparisons, detect, scenarios, simulate
+from fdr_core import Comparisons, KnockoffLBI, detect, scenarios, simulate
 from fdr_core.simulate import Simulated
 
 
@@ -19,7 +19,9 @@ def team() -> Simulated:
 
 def test_exact_list_does_not_depend_on_seed_draws_or_lbi(team: Simulated) -> None:
     exact = ["annotator", "p_value", "q_value", "exact_list", "finding", "flagged"]
-    one, two, alone = (detect(team.comparisons, draws=draws, seed=seed) for draws, seed in ((3, 0), (5, 7), (0, 0)))
+    one, two, alone = (
+        detect(team.comparisons, lbi=lbi) for lbi in (KnockoffLBI(draws=3, seed=0), KnockoffLBI(draws=5, seed=7), None)
+    )
     pd.testing.assert_frame_equal(one.annotators[exact], two.annotators[exact])
     pd.testing.assert_frame_equal(one.annotators[exact], alone.annotators[exact])
     assert (alone.lbi.flagged, alone.lbi.draws_done, len(alone.lbi.annotators)) == ([], 0, 0)
@@ -28,7 +30,7 @@ def test_exact_list_does_not_depend_on_seed_draws_or_lbi(team: Simulated) -> Non
 
 
 def test_lbi_tells_its_list_shares_path_and_draws(team: Simulated) -> None:
-    lbi = detect(team.comparisons, draws=5).lbi
+    lbi = detect(team.comparisons, lbi=KnockoffLBI(draws=5)).lbi
     assert set(lbi.flagged) == set(team.comparisons.annotators[team.is_biased])
     assert list(lbi.annotators.columns) == ["annotator", "share", "e_value", "entry", "selectable"]
     assert lbi.W.shape == (5, 12)
@@ -38,18 +40,18 @@ def test_lbi_tells_its_list_shares_path_and_draws(team: Simulated) -> None:
     assert "2 of 12 judged annotators selected; 5 of 5 draws" in repr(lbi)
 
 
-def test_naming_a_construction_lets_lbi_decide_with_it(team: Simulated) -> None:
+def test_lbi_decides_with_the_construction_named(team: Simulated) -> None:
     for method, construction in (("flip", "flip"), ("paper", "paper")):
-        result = detect(team.comparisons, method=method, draws=3)
+        result = detect(team.comparisons, decide_by="lbi", lbi=KnockoffLBI(construction=method, draws=3))
         assert result.audit.construction == construction
         assert result.parameters["decide_by"] == "lbi"
         assert result.flagged == result.lbi.flagged
-    assert detect(team.comparisons, decide_by="lbi", draws=3).audit.construction == "flip"
+    assert detect(team.comparisons, decide_by="lbi", lbi=KnockoffLBI(draws=3)).audit.construction == "flip"
 
 
 def test_lists_that_differ_say_why(team: Simulated) -> None:
     # ten people are the shortest list of one copy at q = .1, so that LBI selects nobody here
-    result = detect(team.comparisons, copies=1, draws=3)
+    result = detect(team.comparisons, lbi=KnockoffLBI(copies=1, draws=3))
     assert len(result.flagged) == 2
     assert result.lbi.flagged == []
     assert result.differences["annotator"].tolist() == result.flagged
@@ -61,19 +63,21 @@ def test_lists_that_differ_say_why(team: Simulated) -> None:
     [
         ({}, "FDR, proven", "proven for this design"),
         ({"sides": "not random"}, "FDR, measured", "checked by simulation"),
-        ({"decide_by": "lbi", "draws": 1}, "FDR, proven", "proven for knockoff LBI"),
-        ({"decide_by": "lbi", "draws": 1, "cut": "knockoff"}, "modified FDR", "5 right entries were added"),
-        ({"decide_by": "lbi"}, "FDR, measured", "checked by simulation"),
-        ({"decide_by": "lbi", "aggregate": "evalues"}, "FDR, proven", "proven for knockoff LBI"),
-        ({"decide_by": "lbi", "aggregate": "evalues", "cut": "knockoff"}, "FDR, proven", "proven for knockoff LBI"),
-        ({"draws": 1, "method": "paper"}, "FDR, proven", "given equal Gaussian noise"),
-        ({"method": "paper"}, "FDR, measured", "given equal Gaussian noise"),
+        ({"draws": 1}, "FDR, proven", "proven for knockoff LBI"),
+        ({"draws": 1, "cut": "knockoff"}, "modified FDR", "5 right entries were added"),
+        ({"draws": 3}, "FDR, measured", "checked by simulation"),
+        ({"aggregate": "evalues"}, "FDR, proven", "proven for knockoff LBI"),
+        ({"aggregate": "evalues", "cut": "knockoff"}, "FDR, proven", "proven for knockoff LBI"),
+        ({"draws": 1, "construction": "paper"}, "FDR, proven", "given equal Gaussian noise"),
+        ({"construction": "paper"}, "FDR, measured", "given equal Gaussian noise"),
     ],
 )
 def test_guarantee_says_in_plain_words_what_is_proven(
     team: Simulated, options: dict[str, Any], kind: str, says: str
 ) -> None:
-    guarantee = detect(team.comparisons, q=0.2, **{"draws": 3, **options}).guarantee
+    if "sides" not in options and options:
+        options = {"decide_by": "lbi", "lbi": KnockoffLBI(**{"draws": 3, **options})}
+    guarantee = detect(team.comparisons, q=0.2, **options).guarantee
     assert guarantee.kind == kind
     assert guarantee == f"{kind}: {guarantee.sentence}"
     assert guarantee.sentence.startswith("Of the entries on such lists at most about 1 in 5 is wrong")
@@ -81,21 +85,21 @@ def test_guarantee_says_in_plain_words_what_is_proven(
     assert pickle.loads(pickle.dumps(guarantee)).sentence == guarantee.sentence
 
 
-@pytest.mark.parametrize("options", [{"method": "paper"}, {"decide_by": "lbi", "copies": 1}])
+@pytest.mark.parametrize("options", [{"construction": "paper"}, {"copies": 1}])
 def test_whom_no_list_is_short_enough_for_is_never_called_free_of_a_lean(options: dict[str, Any]) -> None:
     """With one copy the shortest list has ten people; here are six."""
     six = simulate.small_team(6, 1, 200, rng=np.random.default_rng(1)).comparisons
-    result = detect(six, draws=3, **options)
+    result = detect(six, decide_by="lbi", lbi=KnockoffLBI(draws=3, **options))
     assert result.smallest_list == 10
     assert result.flagged == []
     assert set(result.annotators["finding"]) == {"suspicious, not enough to flag", "not assessable"}
-    assert "no lean seen" in set(detect(six, draws=3, decide_by="lbi").annotators["finding"])
+    assert "no lean seen" in set(detect(six, decide_by="lbi", lbi=KnockoffLBI(draws=3)).annotators["finding"])
 
 
 def test_who_saw_one_order_only_cannot_be_told_where_both_orders_are_compared() -> None:
     both = scenarios.both_orders(3, 0, 400, rng=np.random.default_rng(2)).comparisons
     is_second = np.arange(len(both)) >= len(both) // 2
-    result = detect(both.take(~(is_second & (both.annotator == 0))), draws=0)
+    result = detect(both.take(~(is_second & (both.annotator == 0))), lbi=None)
     assert result.audit.how == "both orders"
     row = result.annotators.set_index("annotator").loc[both.annotators[0]]
     assert (row["comparisons"], row["p_value"], row["finding"]) == (400, 1.0, "not assessable")
@@ -104,7 +108,7 @@ def test_who_saw_one_order_only_cannot_be_told_where_both_orders_are_compared() 
 
 def test_construction_that_can_judge_nobody_leaves_no_list_beside_it() -> None:
     unique = simulate.unique_pairs(rng=np.random.default_rng(0)).comparisons
-    result = detect(unique, method="paper", sides="random", draws=1)
+    result = detect(unique, sides="random", decide_by="lbi", lbi=KnockoffLBI(construction="paper", draws=1))
     assert (result.audit.how, result.audit.construction) == ("none", "none")
     assert result.exact.flagged == []
     assert set(result.annotators["finding"]) == {"not assessable"}
@@ -115,16 +119,16 @@ def test_guarantee_with_own_coins_is_proven_only_where_nobody_shares_any(team: S
     coin = np.arange(len(c))
     coin[np.flatnonzero(c.annotator != c.annotator[0])[0]] = 0  # two people met one task
     shared = Comparisons.from_arrays(c.annotator, c.left, c.right, c.outcome, coin=coin)
-    result = detect(shared, draws=0)
+    result = detect(shared, lbi=None)
     assert result.audit.how == "own coins"
     assert result.guarantee.kind == "FDR, measured"
     assert "less than 1 % of the answers stand under coins that several people met" in result.guarantee
 
 
 def test_guarantee_of_flips_forced_or_with_shared_coins_says_so(team: Simulated) -> None:
-    shared = detect(simulate.unique_pairs(rng=np.random.default_rng(0)).comparisons, draws=0)
+    shared = detect(simulate.unique_pairs(rng=np.random.default_rng(0)).comparisons, lbi=None)
     assert shared.guarantee.kind == "FDR, measured"
     assert "annotators saw the same order" in shared.guarantee
     leaning = simulate.large_crowd("H8", rng=np.random.default_rng(0)).comparisons
-    forced = detect(leaning, method="flip", draws=1, path="marginal").guarantee
+    forced = detect(leaning, decide_by="lbi", lbi=KnockoffLBI(construction="flip", draws=1, path="marginal")).guarantee
     assert forced.kind == "nothing proven (sides not random)"

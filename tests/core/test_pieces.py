@@ -59,7 +59,7 @@ def test_detection_on_two_threads_equals_that_on_one(
     results = []
     for threads in (1, 2):
         monkeypatch.setattr(pieces, "_THREADS", threads)
-        results.append(detect(comparisons, draws=0))
+        results.append(detect(comparisons, lbi=None))
     one, two = results
     assert one.flagged == two.flagged
     pd.testing.assert_frame_equal(one.annotators, two.annotators, check_exact=True)

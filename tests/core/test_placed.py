@@ -22,7 +22,7 @@ def measured(comparisons: Comparisons) -> RelativeLeans:
 
 def seen(truth: Simulated) -> tuple[float, float]:
     """False discovery proportion and power of the list."""
-    flagged = detect(truth.comparisons, draws=0).flagged
+    flagged = detect(truth.comparisons, lbi=None).flagged
     return truth.false_discovery_proportion(flagged), truth.power(flagged)
 
 
@@ -60,7 +60,7 @@ def test_everybody_leaning_alike_leaves_relative_leans_as_they_are() -> None:
 
 
 def test_items_that_never_change_sides_are_judged_beside_the_crowd_and_told_so() -> None:
-    result = detect(SCENARIOS["never-swapped"].simulate(2).comparisons, draws=0)
+    result = detect(SCENARIOS["never-swapped"].simulate(2).comparisons, lbi=None)
     assert result.audit.how == "sides fixed"
     assert result.lean_basis == RELATIVE
     assert any("relative to the crowd" in reason for reason in result.audit.reasons)

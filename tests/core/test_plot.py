@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import detect, plot
+from fdr_core import KnockoffLBI, detect, plot
 from fdr_core.errors import ConfigurationError
 from fdr_core.findings import FINDINGS
 from fdr_core.simulate import small_team
@@ -116,7 +116,7 @@ def test_every_finding_is_drawn_in_a_group(finding: str) -> None:
 
 
 def test_plots_of_a_real_detection_show_everybody() -> None:
-    detection = detect(small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons, draws=1)
+    detection = detect(small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons, lbi=KnockoffLBI(draws=1))
     path = plot.path(detection)
     lines: list[Any] = list(path.collections)
     assert sum(len(line.get_segments()) for line in lines) == 12
@@ -124,4 +124,9 @@ def test_plots_of_a_real_detection_show_everybody() -> None:
     assert sum(len(np.asarray(group.get_offsets())) for group in points.collections) == 12
     assert len(plot.ranking(detection).get_yticklabels()) == 20
     with pytest.raises(ConfigurationError, match="no path to draw"):
-        plot.path(detect(small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons, draws=1, path="marginal"))
+        plot.path(
+            detect(
+                small_team(12, 2, 60, rng=np.random.default_rng(0)).comparisons,
+                lbi=KnockoffLBI(draws=1, path="marginal"),
+            )
+        )

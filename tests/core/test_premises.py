@@ -53,7 +53,7 @@ class Crowd:
 
     def detected(self, sides: str = "audit", q: float = Q) -> Detection:
         data = Comparisons.from_arrays(self.annotator, self.left, self.right, self.outcome, coin=self.coin)
-        return detect(data, q=q, min_bias=0.0, sides=sides, consensus="least squares", draws=0)
+        return detect(data, q=q, min_bias=0.0, sides=sides, consensus="least squares", lbi=None)
 
 
 def own_coins(rng: Generator, sizes: tuple[int, ...], n_items: int, *, n_leaning: int = 0) -> Crowd:

@@ -41,20 +41,20 @@ def by_name(frame: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize("ids", [True, False])
 def test_answers_in_another_order_give_the_same_tests_and_list(ids: bool) -> None:
     frame = pairs_asked_twice(5, ids=ids)
-    found = detect(Comparisons.from_frame(frame), draws=0, sides="random")
+    found = detect(Comparisons.from_frame(frame), sides="random", lbi=None)
     assert found.audit.how == "shared coins"
     assert len(found.flagged) > 10
     for seed in range(2):
         shuffled = frame.sample(frac=1.0, random_state=seed)
-        again = detect(Comparisons.from_frame(shuffled), draws=0, sides="random")
+        again = detect(Comparisons.from_frame(shuffled), sides="random", lbi=None)
         pd.testing.assert_frame_equal(by_name(again.annotators), by_name(found.annotators), rtol=1e-6)
 
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_engines_and_memory_part_the_coins_alike(ids: bool) -> None:
     comparisons = Comparisons.from_frame(pairs_asked_twice(6, ids=ids))
-    here = detect(comparisons, draws=0, sides="random")
-    there = detect(sum_comparisons(comparisons), draws=0, sides="random")
+    here = detect(comparisons, sides="random", lbi=None)
+    there = detect(sum_comparisons(comparisons), sides="random", lbi=None)
     pd.testing.assert_frame_equal(by_name(there.annotators), by_name(here.annotators), rtol=1e-6)
 
 

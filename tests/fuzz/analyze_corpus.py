@@ -48,7 +48,7 @@ def run_one(entry: Nasty, folder: Path, engine: str) -> dict[str, object]:
     before, started = peak_megabytes(), time.monotonic()
     signal.alarm(SECONDS)
     try:
-        options = [str(path), "--json", "--draws", "1", "--engine", engine]
+        options = [str(path), "--json", "--lbi", "draws=1", "--engine", engine]
         result = CliRunner().invoke(analyze, options)
     finally:
         signal.alarm(0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from fdr_core import detect
+from fdr_core import KnockoffLBI, detect
 from fdr_core.simulate import Simulated
 from harness.scenarios import LISTS_ALONE
 
@@ -55,13 +55,17 @@ class Measured:
         )
 
 
-def measure(make: Callable[[Generator], Simulated], runs: int, *, seed: int, **options: Any) -> Measured:
-    """Simulate, detect and compare with the truth, ``runs`` times."""
+def measure(
+    make: Callable[[Generator], Simulated], runs: int, *, seed: int, lbi: KnockoffLBI | None = None, **options: Any
+) -> Measured:
+    """Simulate, detect and compare with the truth, ``runs`` times; with ``lbi`` it decides."""
     fdp, power, found = np.zeros(runs), np.zeros(runs), np.zeros(runs)
     constructions: Counter[str] = Counter()
     for run in range(runs):
         truth = make(np.random.default_rng([seed, run]))
-        result = detect(truth.comparisons, q=Q, seed=run, **{**LISTS_ALONE, **options})
+        beside = None if lbi is None else replace(lbi, seed=run)
+        asked = {**LISTS_ALONE, "lbi": beside, "decide_by": "lbi" if beside else "exact", **options}
+        result = detect(truth.comparisons, q=Q, **asked)
         fdp[run] = truth.false_discovery_proportion(result.flagged)
         power[run] = truth.power(result.flagged)
         found[run] = len(result.flagged)

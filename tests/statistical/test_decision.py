@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.random import Generator
 
-from fdr_core import Comparisons, detect, scenarios, simulate
+from fdr_core import Comparisons, KnockoffLBI, detect, scenarios, simulate
 from fdr_core.simulate import Simulated
 from tests.statistical.monte_carlo import measure, runs_beside
 
@@ -35,7 +34,7 @@ def large(variant: str) -> Make:
     ids=["H1", "H3", "bots", "shift", "shift-short", "mild", "both-orders"],
 )
 def test_own_coins_keep_the_rate_and_find_the_leaning(make: Make, power: float, min_bias: float) -> None:
-    measured = measure(make, 12, seed=31, draws=0, min_bias=min_bias)
+    measured = measure(make, 12, seed=31, min_bias=min_bias)
     assert measured.holds(), measured
     assert measured.power.mean() >= power, measured
 
@@ -51,13 +50,13 @@ def test_own_coins_keep_the_rate_and_find_the_leaning(make: Make, power: float, 
     ids=["judges-click", "judges-shift", "calibration", "unique-pairs"],
 )
 def test_shared_coins_keep_the_rate_and_find_the_leaning(make: Callable[..., Simulated], power: float) -> None:
-    measured = measure(lambda rng: make(rng=rng), 10, seed=32, draws=0, min_bias=0.0)
+    measured = measure(lambda rng: make(rng=rng), 10, seed=32, min_bias=0.0)
     assert measured.holds(), measured
     assert measured.power.mean() >= power, measured
 
 
 def test_sides_that_no_coin_decided_keep_the_rate() -> None:
-    measured = measure(large("H8"), 12, seed=33, draws=0)
+    measured = measure(large("H8"), 12, seed=33)
     assert measured.holds(), measured
     assert measured.power.mean() >= 0.4, measured
 
@@ -83,7 +82,7 @@ def newcomers_on_shared_tasks(rng: Generator) -> Simulated:
 def test_newcomers_who_met_the_same_few_tasks_share_coins_whatever_their_share_of_the_answers() -> None:
     """Tested as if their coins were their own, with how many are honest estimated, any flag came in .23 of 150 sets."""
     truth = newcomers_on_shared_tasks(np.random.default_rng(35))
-    result = detect(truth.comparisons, draws=0)
+    result = detect(truth.comparisons, lbi=None)
     assert result.audit.figures["shared_answers"] < 0.05
     assert (result.audit.how, result.guarantee.kind) == ("shared coins", "FDR, measured")
     assert not result.exact.independent
@@ -92,13 +91,15 @@ def test_newcomers_who_met_the_same_few_tasks_share_coins_whatever_their_share_o
 @pytest.mark.parametrize("n_annotators", [12, 100])
 def test_nobody_leans_and_few_lists_name_anybody(n_annotators: int) -> None:
     runs = 50
-    measured = measure(lambda rng: simulate.small_team(n_annotators, 0, 40, rng=rng), runs, seed=34, draws=0)
+    measured = measure(lambda rng: simulate.small_team(n_annotators, 0, 40, rng=rng), runs, seed=34)
     assert (measured.found > 0).mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / runs), measured
 
 
-@pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 5, "aggregate": "evalues"}], ids=["one draw", "e-values"])
-def test_leans_below_the_limit_leave_the_rate_of_a_proven_lbi_list(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "lbi", [KnockoffLBI(draws=1), KnockoffLBI(draws=5, aggregate="evalues")], ids=["one draw", "e-values"]
+)
+def test_leans_below_the_limit_leave_the_rate_of_a_proven_lbi_list(lbi: KnockoffLBI) -> None:
     """Mild big leaners win every race; counted as wins and dropped afterwards, they made room for honest people."""
     runs = runs_beside(5, 16)
-    measured = measure(lambda rng: scenarios.mild_big_leaners(rng=rng), runs, seed=36, decide_by="lbi", **options)
+    measured = measure(lambda rng: scenarios.mild_big_leaners(rng=rng), runs, seed=36, lbi=lbi)
     assert measured.holds(), measured

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from fdr_core import Comparisons, simulate
+from fdr_core import Comparisons, KnockoffLBI, simulate
 from fdr_core.paper.draws import Flips, Rule, run_draws
 from fdr_core.paper.flip import FlipDesign
 from fdr_core.statistics import SufficientStatistics
@@ -25,14 +25,15 @@ def study(p1: Any, p2: Any) -> Any:
 
 @pytest.mark.parametrize(("p1", "p2"), CELLS)
 def test_flips_on_the_papers_simulation_hold_the_rate_and_find_all(p1: Any, p2: Any) -> None:
-    measured = measure(study(p1, p2), runs_beside(4, 20), seed=1, method="flip", draws=1)
+    measured = measure(study(p1, p2), runs_beside(4, 20), seed=1, lbi=KnockoffLBI(construction="flip", draws=1))
     assert measured.holds(), measured
     assert measured.power.mean() >= 0.99, measured
 
 
 @pytest.mark.parametrize(("p1", "p2"), CELLS)
 def test_papers_construction_on_its_simulation_reproduces_its_figures(p1: Any, p2: Any) -> None:
-    measured = measure(study(p1, p2), runs_beside(10, 20), seed=2, method="paper", cut="knockoff", draws=1)
+    lbi = KnockoffLBI(construction="paper", cut="knockoff", draws=1)
+    measured = measure(study(p1, p2), runs_beside(10, 20), seed=2, lbi=lbi)
     assert measured.power.mean() >= 0.995, measured  # 49.75 of 50
     assert measured.holds(0.15), measured
     assert measured.fdr >= 0.09 - measured.margin, measured
@@ -40,7 +41,7 @@ def test_papers_construction_on_its_simulation_reproduces_its_figures(p1: Any, p
 
 @pytest.mark.parametrize(("draws", "runs"), [(1, runs_beside(80, 250)), (21, runs_beside(20, 80))])
 def test_null_team_is_rarely_flagged(draws: Any, runs: int) -> None:
-    measured = measure(partial(simulate_null, 12, 100), runs, seed=3, method="flip", draws=draws)
+    measured = measure(partial(simulate_null, 12, 100), runs, seed=3, lbi=KnockoffLBI(construction="flip", draws=draws))
     share = (measured.found > 0).mean()
     assert share <= Q + 3 * np.sqrt(Q * (1 - Q) / runs), measured
     assert share > 0 or runs < 50, "a test that never errs says nothing about the rate"
@@ -53,8 +54,8 @@ def simulate_null(n_annotators: Any, n_answers: Any, rng: Generator) -> Any:
 def test_bots_flips_hold_the_rate_where_the_papers_construction_exceeds_it() -> None:
     make = partial(simulate_variant, "H7")
     runs = runs_beside(6, 25)
-    flips = measure(make, runs, seed=4, draws=1, method="flip")
-    paper = measure(make, runs, seed=4, draws=1, method="paper")
+    flips = measure(make, runs, seed=4, lbi=KnockoffLBI(draws=1, construction="flip"))
+    paper = measure(make, runs, seed=4, lbi=KnockoffLBI(draws=1, construction="paper"))
     assert set(flips.constructions) == {"flip"}
     assert flips.holds(), flips
     assert flips.power.mean() >= 0.8, flips
@@ -72,10 +73,10 @@ def test_twelve_annotators_with_two_biased_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "runs"), [({}, 80), ({"decide_by": "lbi", "draws": 1}, runs_beside(10, 80))], ids=["exact", "lbi"]
+    ("lbi", "runs"), [(None, 80), (KnockoffLBI(draws=1), runs_beside(10, 80))], ids=["exact", "lbi"]
 )
-def test_unique_pairs_with_shared_coins_hold_the_rate_and_find_the_biased(options: dict[str, Any], runs: int) -> None:
-    measured = measure(lambda rng: simulate.unique_pairs(rng=rng), runs, seed=6, **options)
+def test_unique_pairs_with_shared_coins_hold_the_rate_and_find_the_biased(lbi: KnockoffLBI | None, runs: int) -> None:
+    measured = measure(lambda rng: simulate.unique_pairs(rng=rng), runs, seed=6, lbi=lbi)
     assert set(measured.constructions) == {"flip"}
     assert measured.holds(), measured
     assert measured.power.mean() >= 0.85, measured
@@ -83,7 +84,8 @@ def test_unique_pairs_with_shared_coins_hold_the_rate_and_find_the_biased(option
 
 def test_unique_pairs_with_everybody_on_every_task_hold_the_rate_of_lbi() -> None:
     runs = runs_beside(10, 60)
-    measured = measure(lambda rng: simulate.unique_pairs(rng=rng, harder=True), runs, seed=7, decide_by="lbi", draws=1)
+    lbi = KnockoffLBI(draws=1)
+    measured = measure(lambda rng: simulate.unique_pairs(rng=rng, harder=True), runs, seed=7, lbi=lbi)
     assert measured.holds(), measured
     assert measured.power.mean() >= 0.85, measured
 
@@ -129,7 +131,7 @@ def test_three_answers_each_on_null_data_hold_the_rate_even_if_they_were_judged(
 
 
 def test_sides_not_random_are_noticed_and_judged_by_the_papers_construction() -> None:
-    measured = measure(partial(simulate_variant, "H8"), runs_beside(6, 25), seed=11, decide_by="lbi", draws=1)
+    measured = measure(partial(simulate_variant, "H8"), runs_beside(6, 25), seed=11, lbi=KnockoffLBI(draws=1))
     assert set(measured.constructions) == {"paper"}
     assert measured.holds(), measured
     assert measured.power.mean() >= 0.5, measured
@@ -140,9 +142,7 @@ def test_e_values_over_several_draws_hold_the_rate_and_find_the_biased() -> None
         lambda rng: simulate.small_team(30, 8, 100, rng=rng, bias=0.6),
         runs_beside(10, 30),
         seed=12,
-        draws=11,
-        decide_by="lbi",
-        aggregate="evalues",
+        lbi=KnockoffLBI(draws=11, aggregate="evalues"),
     )
     assert measured.holds(), measured
     assert measured.power.mean() >= 0.5, measured

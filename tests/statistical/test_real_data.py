@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fdr_core import Comparisons, detect
+from fdr_core import Comparisons, KnockoffLBI, detect
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
@@ -27,7 +27,7 @@ def jaccard(one: Any, two: Any) -> Any:
 def test_worldcollege_with_the_papers_method_flags_the_papers_annotators(dataset: Callable[[str], Path]) -> None:
     folder = dataset("worldcollege")
     papers = set(pd.read_csv(folder / "paper_table8.csv")["annotator"])
-    result = detect(read(folder), method="paper", cut="knockoff", draws=51)
+    result = detect(read(folder), decide_by="lbi", lbi=KnockoffLBI(construction="paper", cut="knockoff", draws=51))
     assert len(papers) == 36
     assert len(papers & set(result.flagged)) >= 23
     assert len(set(result.flagged) - papers) <= 3
@@ -49,24 +49,24 @@ def test_papers_annotators_are_flagged_by_default(
     dataset: Callable[[str], Path], name: str, table: str, least: int, most_others: int
 ) -> None:
     papers = set(pd.read_csv(dataset(name).parent / table)["annotator"])
-    flagged = set(detect(read(dataset(name)), draws=0).flagged)
+    flagged = set(detect(read(dataset(name)), lbi=None).flagged)
     assert len(papers & flagged) >= least
     assert len(flagged - papers) <= most_others
 
 
 def test_judges_who_lean_beyond_the_limit_are_flagged_and_no_others(dataset: Callable[[str], Path]) -> None:
-    table = detect(read(dataset("alpaca_eval_judges"), instruction="coin"), draws=0).annotators
+    table = detect(read(dataset("alpaca_eval_judges"), instruction="coin"), lbi=None).annotators
     leans = (table["bias"].abs() >= 0.1) & (table["p_value"] < 0.001)
     assert leans.sum() == 2
     assert table["flagged"].tolist() == leans.tolist()
 
 
 def test_llmfao_has_fifteen_who_lean(dataset: Callable[[str], Path]) -> None:
-    assert len(detect(read(dataset("llmfao"), id="coin"), draws=0).flagged) >= 15
+    assert len(detect(read(dataset("llmfao"), id="coin"), lbi=None).flagged) >= 15
 
 
 def test_pandalm_whose_pairs_always_stand_in_one_order_cannot_be_judged(dataset: Callable[[str], Path]) -> None:
-    result = detect(read(dataset("pandalm")), draws=0)
+    result = detect(read(dataset("pandalm")), lbi=None)
     assert result.flagged == []
     assert set(result.annotators["finding"]) == {"not assessable"}
 
@@ -80,7 +80,7 @@ def test_ukpconvarg1_as_a_cleaned_crowd_has_nobody_flagged(dataset: Callable[[st
 @pytest.mark.parametrize(("name", "columns"), [("worldcollege", {}), ("llmfao", {"id": "coin"})])
 def test_flags_of_two_seeds_agree(dataset: Callable[[str], Path], name: Any, columns: Any) -> None:
     comparisons = read(dataset(name), **columns)
-    one, two = (detect(comparisons, seed=seed) for seed in (0, 1))
+    one, two = (detect(comparisons, lbi=KnockoffLBI(seed=seed)) for seed in (0, 1))
     assert one.flagged
     assert jaccard(one.flagged, two.flagged) >= 0.95, set(one.flagged) ^ set(two.flagged)
 

@@ -37,5 +37,5 @@ def _tested(store: Store, project: Project, control: str) -> list[dict[Hashable,
     if not len(statistics):
         return []
     config = ProjectConfig.model_validate(project.config)
-    detection = detect(statistics, q=config.q, min_bias=config.min_bias, sides=config.sides, draws=0)
+    detection = detect(statistics, q=config.q, min_bias=config.min_bias, sides=config.sides, lbi=None)
     return detection.annotators.to_dict("records")

@@ -39,7 +39,8 @@ def first_look(store: Store, project: Project, *, page: str) -> FirstLook:
     note_left_out(store, project, statistics)
     answers = len(statistics)
     try:
-        found = audit(AnswerTable.of(statistics).audit_input(), q=config.q, method=config.method, sides=config.sides)
+        asked = config.options.construction
+        found = audit(AnswerTable.of(statistics).audit_input(), q=config.q, method=asked, sides=config.sides)
     except FdrCoreError as error:
         return FirstLook(answers, str(error), "change the project's settings as the message says")
     said = f"{HOW[found.how]}. {found.reasons[-1] if found.reasons else ''}".strip()

@@ -32,8 +32,6 @@ Progress = Callable[[float, str], None]
 #: Answers beyond which evidence in time is read only for annotators who seem to lean.
 TIMED_ANSWERS = 200_000
 PATH_POINTS, PATH_ANNOTATORS = 200, 1000
-#: The same seed in every run: flags then change because answers came in, not because coins fell differently.
-SEED = 0
 
 
 def analyse(store: Store, project: Project, current: Current, progress: Progress) -> RunResult:
@@ -52,7 +50,6 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         detection = detect(
             statistics,
             **config.detection(),
-            seed=SEED,
             progress=lambda done, total: progress(0.05 + 0.85 * done / total, f"draw {done} of {total}"),
             clock=time.perf_counter,
         )
@@ -72,7 +69,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
     again = label_again(store, project.id, detection, statistics)
     return RunResult(
         seq=current.seq,
-        seed=SEED,
+        seed=config.options.seed,
         config=config.to_json(),
         versions=versions(),
         audit=_with_command(plain(detection.audit.as_dict()), detection, project),
@@ -262,7 +259,7 @@ def _empty_result(current: Current, config: ProjectConfig) -> RunResult:
     summary = {"data": data, "q": config.q, "decided_by": config.decide_by, **dict.fromkeys(counted, 0)}
     return RunResult(
         seq=current.seq,
-        seed=SEED,
+        seed=config.options.seed,
         config=config.to_json(),
         versions=versions(),
         audit=audit,

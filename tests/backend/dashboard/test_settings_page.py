@@ -9,7 +9,8 @@ from evenhand.settings import Settings
 from evenhand.store import Store
 from flask.testing import FlaskClient
 
-from fdr_core.options import PROJECT_OPTIONS, Option
+from fdr_core.option import Option
+from fdr_core.options import OPTIONS
 from harness import world
 from tests.backend.dashboard.browsing import get, post, settings_form, visible
 
@@ -22,7 +23,7 @@ def test_settings_sent_back_unchanged_change_nothing(client: FlaskClient, store:
     assert "Nothing was changed" in get(client, path)
 
 
-CHOSEN = [(option, value) for option in PROJECT_OPTIONS for value in (*option.choices, option.default)]
+CHOSEN = [(option, value) for option in OPTIONS for value in (*option.choices, option.default)]
 
 
 @pytest.mark.parametrize(("option", "value"), CHOSEN, ids=lambda part: getattr(part, "name", str(part)))
@@ -57,9 +58,9 @@ def test_settings_changed_are_stored_and_empty_schedule_means_never(
         ({"every_minutes": "0"}, "every_minutes must be greater than or equal to 0.1; you typed 0"),
         ({"control": "nonsense"}, "has no control"),
         ({"outcomes": "{"}, "outcomes"),
-        ({"draws": "-1"}, "draws must be a whole number from 0"),
-        ({"draws": "0", "decide_by": "lbi"}, "knockoff LBI decides"),
-        ({"method": "magic"}, "method must be one of auto, flip, paper"),
+        ({"lbi": "draws=-1"}, "lbi: draws was -1; expected a whole number from 1"),
+        ({"lbi": "off", "decide_by": "lbi"}, "knockoff LBI was left out"),
+        ({"lbi": "construction=magic"}, "construction was 'magic'; expected one of auto, flip, paper"),
     ],
 )
 def test_settings_that_do_not_fit_are_explained_and_kept_on_the_form(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import Comparisons, ConfigurationError, InputError, detect
+from fdr_core import Comparisons, ConfigurationError, InputError, KnockoffLBI, detect
 from fdr_core.engines import read_statistics, sum_comparisons
 
 ARENA = {"annotator": "judge", "left": "model_a", "right": "model_b", "choice": "winner"}
@@ -38,7 +38,9 @@ def battles(tmp_path: Path) -> Path:
 def test_engine_sums_arena_battles_as_memory_does(battles: Path) -> None:
     whole = Comparisons.from_file(battles.parent / f"{battles.name}.csv")
     by_engine, in_memory = read_statistics([str(battles)]), sum_comparisons(whole)
-    assert detect(by_engine, draws=3).annotators.equals(detect(in_memory, draws=3).annotators)
+    assert detect(by_engine, lbi=KnockoffLBI(draws=3)).annotators.equals(
+        detect(in_memory, lbi=KnockoffLBI(draws=3)).annotators
+    )
 
 
 def test_engine_with_a_map_equals_the_format(battles: Path) -> None:

@@ -13,7 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import Comparisons, ConfigurationError, InputError, MissingExtraError, SufficientStatistics, detect
+from fdr_core import (
+    Comparisons,
+    ConfigurationError,
+    InputError,
+    KnockoffLBI,
+    MissingExtraError,
+    SufficientStatistics,
+    detect,
+)
 from fdr_core.engines import duck, read_statistics, sum_comparisons
 from fdr_core.engines.expression import load_ibis, sums_expression
 from fdr_core.simulate import large_crowd, small_team, unique_pairs
@@ -42,7 +50,7 @@ def assert_same(found: SufficientStatistics, expected: SufficientStatistics) -> 
 
 def assert_same_verdicts(found: SufficientStatistics, expected: SufficientStatistics) -> None:
     """Equal flags and an equal table, bit by bit."""
-    here, there = (detect(data, draws=5, sides="random") for data in (found, expected))
+    here, there = (detect(data, sides="random", lbi=KnockoffLBI(draws=5)) for data in (found, expected))
     assert here.flagged == there.flagged
     pd.testing.assert_frame_equal(here.annotators, there.annotators, check_exact=True)
     pd.testing.assert_frame_equal(here.ranking, there.ranking, check_exact=True)

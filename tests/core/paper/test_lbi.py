@@ -14,10 +14,11 @@ from fdr_core.design import ridge_for
 from fdr_core.paper.cuts import loss_limit
 from fdr_core.paper.draws import Budget, Draws, Fixed, Flips, Rule, run_draws
 from fdr_core.paper.flip import FlipDesign
-from fdr_core.paper.knockoff_lbi import copies_for, run_lbi
+from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.paths import Path, lbi
 from fdr_core.paper.paths import problem as paths_problem
 from fdr_core.paper.paths.problem import PathProblem, Races
+from fdr_core.paper.run import copies_for
 from fdr_core.projection import FixedDesign, fixed_design
 from fdr_core.selection import e_bh
 from tests.core.cases import crowd, sums_of
@@ -36,19 +37,22 @@ class Clock:
         return self.now
 
 
-def opinion(seed: int = 0, *, construction: Any = "flip", judged: Any = ALL, **options: Any) -> Any:
-    answers = crowd(np.random.default_rng(seed), n_answers=1200, bias=0.9)
-    return run_lbi(answers=answers, sums=sums_of(answers), construction=construction, judged=judged, **options)
+def opinion(
+    crowd_seed: int = 0, *, construction: Any = "flip", judged: Any = ALL, clock: Any = None, **fields: Any
+) -> Any:
+    answers = crowd(np.random.default_rng(crowd_seed), n_answers=1200, bias=0.9)
+    at: dict[str, Any] = {"answers": answers, "sums": sums_of(answers), "construction": construction, "judged": judged}
+    return KnockoffLBI(**{"variance": "plain", "seconds": None, **fields}).run(clock=clock, **at)
 
 
 @pytest.mark.parametrize("construction", ["flip", "paper"])
 def test_run_lbi_on_a_crowd_with_four_leaning_selects_them_and_says_how_often(construction: Any) -> None:
     result = opinion(construction=construction, cut="knockoff", draws=7)
-    assert {0, 1, 2, 3} <= set(result.selected)
-    assert len(result.selected) <= 6
+    assert {0, 1, 2, 3} <= set(result.chosen)
+    assert len(result.chosen) <= 6
     assert result.share.shape == result.e_values.shape == result.entry.shape == (20,)
     assert (result.share[:4] > 0.5).all()
-    assert (np.diff(result.share[result.selected]) <= 0).all()
+    assert (np.diff(result.share[result.chosen]) <= 0).all()
     assert result.W.shape == (7, 20)
     assert (result.W[:, :4] > 0).mean() > 0.5
     assert (result.draws_asked, result.draws_done) == (7, 7)
@@ -60,21 +64,23 @@ def test_run_lbi_on_a_crowd_with_four_leaning_selects_them_and_says_how_often(co
 def test_run_lbi_equals_the_draws_done_by_hand() -> None:
     answers = crowd(np.random.default_rng(3))
     judged = np.arange(2, 20)
-    result = run_lbi(answers=answers, sums=sums_of(answers), construction="flip", judged=judged, draws=5, seed=4)
+    at: dict[str, Any] = {"answers": answers, "sums": sums_of(answers), "construction": "flip", "judged": judged}
+    result, by_e_values = (KnockoffLBI(draws=5, seed=4, aggregate=how).run(**at) for how in ("majority", "evalues"))
     design = FlipDesign(answers, n_items=8, n_annotators=20, judged=judged, ridge=ridge_for(answers))
     by_hand = run_draws(
         Flips(design, copies=10, seed=4, path="lbi"), Rule(0.1, "knockoff+", 5, 4, e_rate=0.05), path="lbi"
     )
     assert result.share.tolist() == by_hand.share.tolist()
     assert result.e_values.tolist() == by_hand.e.tolist()
-    assert set(result.selected) == set(judged[by_hand.share > 0.5])
-    assert set(result.selected_by_e_values) == set(judged[e_bh(by_hand.e, 0.1)])
+    assert set(result.chosen) == set(judged[by_hand.share > 0.5])
+    assert set(by_e_values.chosen) == set(judged[e_bh(by_hand.e, 0.1)])
 
 
 def test_run_lbi_of_the_papers_construction_takes_variance_and_slack_solver() -> None:
     answers = crowd(np.random.default_rng(3))
     sums = sums_of(answers)
-    result = run_lbi(answers=answers, sums=sums, construction="paper", judged=ALL, draws=3, slack_solver="sdp")
+    lbi = KnockoffLBI(draws=3, slack="sdp", variance="plain")
+    result = lbi.run(answers=answers, sums=sums, construction="paper", judged=ALL)
     by_hand = run_draws(Fixed(fixed_design(sums, ALL), solver="sdp"), Rule(0.1, "knockoff+", 3, 0), path="lbi")
     assert result.share.tolist() == by_hand.share.tolist()
     assert result.copies == 1
@@ -82,27 +88,27 @@ def test_run_lbi_of_the_papers_construction_takes_variance_and_slack_solver() ->
     assert (plain != two_pass).any()
 
 
-@pytest.mark.parametrize("options", [{"construction": "none"}, {"judged": np.arange(0)}, {"draws": 0}])
+@pytest.mark.parametrize("options", [{"construction": "none"}, {"judged": np.arange(0)}])
 def test_run_lbi_where_nobody_can_be_judged_selects_nobody_without_drawing(options: Any) -> None:
     result = opinion(**options)
-    assert len(result.selected) == len(result.selected_by_e_values) == 0
+    assert len(result.chosen) == 0
     assert result.draws_done == 0
     assert len(result.share) == len(result.judged)
 
 
 def test_run_lbi_twice_gives_the_same_and_with_another_seed_other_draws() -> None:
-    one, again, other = (opinion(draws=3, seed=seed) for seed in (1, 1, 2))
+    one, again, other = (opinion(seed, draws=3) for seed in (1, 1, 2))
     assert one.W.tolist() == again.W.tolist()
     assert one.W.tolist() != other.W.tolist()
 
 
 def test_run_lbi_within_a_budget_does_the_first_of_the_same_draws_and_says_how_many() -> None:
     whole = opinion(draws=9)
-    partly = opinion(draws=9, budget=4.5, clock=Clock(1.0))
+    partly = opinion(draws=9, seconds=4.5, clock=Clock(1.0))
     assert partly.draws_asked == 9
     assert 1 <= partly.draws_done < 9
     assert partly.W.tolist() == whole.W[: partly.draws_done].tolist()
-    least = opinion(draws=9, budget=0.0, clock=Clock(1.0))
+    least = opinion(draws=9, seconds=0.1, clock=Clock(1.0))
     assert least.draws_done == 1
 
 
@@ -148,7 +154,8 @@ def test_own_path_of_a_large_crowd_is_one_look_at_the_correlations() -> None:
     rng = np.random.default_rng(0)
     answers = crowd(rng, n_annotators=2100, n_answers=8000, n_biased=0)
     sums = sums_of(answers, n_annotators=2100)
-    result = run_lbi(answers=answers, sums=sums, construction="flip", judged=np.arange(2100), draws=0)
+    lbi = KnockoffLBI(draws=1, path="marginal")
+    result = lbi.run(answers=answers, sums=sums, construction="flip", judged=np.arange(2100))
     assert len(result.path.times) == 0
     assert (result.entry > 0).sum() > 2000
 
@@ -237,13 +244,13 @@ def test_iqa_with_the_papers_method_selects_all_of_the_papers_annotators(dataset
         "answers": table.answers.with_coin(design.coin),
         "sums": table.sums,
         "construction": "paper",
-        "judged": np.flatnonzero(design.assessable),
+        "judged": np.flatnonzero(design.assessable_by_lbi),
     }
-    found = run_lbi(**run)
+    found = KnockoffLBI(construction="paper").run(**run)
     assert len(papers) == 20
-    assert set(papers) <= set(table.annotators[found.selected])
-    assert len(found.selected) <= 26
+    assert set(papers) <= set(table.annotators[found.chosen])
+    assert len(found.chosen) <= 26
     assert found.n_slack_near_zero == 0
-    corner = run_lbi(**run, slack_solver="sdp")
+    corner = KnockoffLBI(construction="paper", slack="sdp").run(**run)
     assert corner.n_slack_near_zero > 10
-    assert len(set(papers) & set(table.annotators[corner.selected])) < 20
+    assert len(set(papers) & set(table.annotators[corner.chosen])) < 20

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from fdr_core.options import PROJECT_OPTIONS, Option
+from fdr_core.option import Option
+from fdr_core.options import LBI_TITLE, LBI_WORDS, OPTIONS
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,7 @@ def _field(option: Option) -> Field:
     """An option of `detect` on the form."""
     if not option.choices:
         return Field(option.name, option.title, option.words, "number")
-    empty = (("", "automatic"),) if option.may_be_empty else ()
-    return Field(option.name, option.title, option.words, "choice", (*empty, *option.choices.items()))
+    return Field(option.name, option.title, option.words, "choice", tuple(option.choices.items()))
 
 
 JUDGES = (
@@ -77,7 +77,7 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
         "How answers are judged",
         "These take effect with the next run; earlier runs stay as they are.",
         (
-            *(_field(option) for option in PROJECT_OPTIONS if not option.is_expert),
+            *(_field(option) for option in OPTIONS),
             Field(
                 "judges",
                 "Whose answers",
@@ -96,9 +96,9 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
         ),
     ),
     (
-        "Knockoff LBI, for experts",
-        "How the paper's method is run. Leave these alone unless you reproduce a study.",
-        tuple(_field(option) for option in PROJECT_OPTIONS if option.is_expert),
+        LBI_TITLE,
+        "The paper's method, which runs beside the exact tests.",
+        (Field("lbi", "How it is run", LBI_WORDS, placeholder="draws=21,path=lbi"),),
     ),
     (
         "When runs happen",

@@ -17,13 +17,10 @@ from evenhand.web.auth import current_user
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, bp, form_text, project_page
 from evenhand.web.dashboard.setting_fields import GROUPS, Field
-from fdr_core.options import PROJECT_OPTIONS
 
 FIELDS: tuple[Field, ...] = tuple(field for _, _, fields in GROUPS for field in fields)
 # Left empty these mean "not at all", rather than the default.
-NONE_IF_EMPTY = frozenset(
-    {"every_minutes", "every_answers", "outcomes", *(option.name for option in PROJECT_OPTIONS if option.may_be_empty)}
-)
+NONE_IF_EMPTY = frozenset({"every_minutes", "every_answers", "outcomes"})
 
 
 @bp.get(f"/projects/<{ID}:project_id>/settings")
