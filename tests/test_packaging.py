@@ -52,7 +52,9 @@ def test_lock_file_for_development_agrees_with_the_one_for_running() -> None:
 
 def test_lock_file_for_running_holds_every_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [entry for extra in ("server", "paper", "sdk") for entry in project["optional-dependencies"][extra]]
+    extras = [
+        entry for extra in ("server", "files", "paper", "sdk") for entry in project["optional-dependencies"][extra]
+    ]
     declared = [*project["dependencies"], *extras, "label-studio-ml"]
     names = {normal(match.group()) for match in (re.match(r"[\w.-]+", entry) for entry in declared) if match}
     assert names - set(locked("requirements.lock")) == set()

@@ -34,9 +34,10 @@ INTERRUPTED = 130
 #: What brings a module that a plain `pip install evenhand` does not.
 EXTRAS = {
     **dict.fromkeys(("alembic", "flask", "gunicorn", "itsdangerous", "prometheus_client", "psycopg"), "server"),
-    **dict.fromkeys(("pyarrow", "pydantic", "requests", "rich", "sqlalchemy", "werkzeug"), "server"),
+    **dict.fromkeys(("pydantic", "requests", "sqlalchemy", "werkzeug"), "server"),
     **dict.fromkeys(("duckdb", "ibis"), "engines"),
     "cvxpy": "paper",
+    "pyarrow": "files",
     "matplotlib": "plot",
     "pyspark": "spark",
 }

@@ -1,13 +1,11 @@
 """The summary of a report on a terminal: names whole, columns that fit, findings in colour."""
 
+import shutil
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from fdr_core.commands._table import GAP, table, widths
 from fdr_core.report.opinions import holds_zero_words, strength
 from fdr_core.report.words import finding_kind, lean_interval, lean_words, p_value, percent, plural
 from fdr_core.terminal import printable
@@ -15,51 +13,47 @@ from fdr_core.terminal import printable
 MOST_ROWS = 15
 #: A width that no line reaches, for output that goes into a file or another program.
 UNLIMITED = 100_000
-COLOURS = {"always": "bold red", "lean": "yellow", "calm": "", "wait": "dim"}
+STYLES: Mapping[str, Mapping[str, str | bool]] = {
+    "always": {"fg": "red", "bold": True},
+    "lean": {"fg": "yellow"},
+    "calm": {},
+    "wait": {"dim": True},
+}
 #: Columns with what they show of a row; those further down are left out first where not all fit.
 COLUMNS = ("annotator", "finding", "lean", "evidence", "answers", "95 %", "left/right/tie", "adj. p", "LBI")
+WORDS = ("annotator", "finding", "lean", "evidence")
 
 
-def terminal_console() -> Console:
-    """A console as wide as the terminal, or without limit where nobody looks; NO_COLOR is honoured."""
-    return Console() if sys.stdout.isatty() else Console(width=UNLIMITED)
+def terminal_width() -> int:
+    """As wide as the terminal, or without limit where nobody looks."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
 
 
-def print_summary(report: Mapping[str, Any], console: Console) -> None:
-    """Print the audit, the first rows of the table, and what the flags promise; all texts literally."""
+def summary(report: Mapping[str, Any], width: int) -> list[str]:
+    """The lines that tell the audit, the first rows of the table, and what the flags promise."""
     data, annotators = report["data"], report["annotators"]
     n_flagged = sum(row["flagged"] for row in annotators)
     counts = ", ".join(plural(data[f"{noun}s"], noun) for noun in ("answer", "annotator", "item"))
-    console.print(Text(f"{counts}: {n_flagged} flagged"))
-    for sentence in (*report["audit"]["reasons"], *report["audit"]["remedies"]):
-        console.print(Text(f"- {sentence}"))
+    lines = [f"{counts}: {n_flagged} flagged"]
+    lines += [f"- {sentence}" for sentence in (*report["audit"]["reasons"], *report["audit"]["remedies"])]
     shown = annotators[: max(MOST_ROWS, n_flagged)]
     decided_by = report["method"]["decided_by"]
-    console.print(_table(shown, console.width, decided_by))
+    lines += _table(shown, width, decided_by)
     if len(annotators) > len(shown):
-        console.print(Text(f"and {len(annotators) - len(shown):,} more in the report"))
-    for row in (row for row in annotators if row["difference"]):
-        console.print(Text(f"{printable(str(row['annotator']))}: {row['difference']}"))
+        lines.append(f"and {len(annotators) - len(shown):,} more in the report")
+    lines += [f"{printable(str(row['annotator']))}: {row['difference']}" for row in annotators if row["difference"]]
     told = {str(row["annotator"]): holds_zero_words(row, decided_by) for row in annotators}
     if any(told.values()):
         names = ", ".join(printable(name) for name, words in told.items() if words)
-        console.print(Text(f"{names}: {next(filter(None, told.values()))}"))
-    console.print(Text(report["guarantee"]["sentence"]))
+        lines.append(f"{names}: {next(filter(None, told.values()))}")
+    return [*lines, report["guarantee"]["sentence"]]
 
 
-def _table(rows: list[dict[str, Any]], width: int, decided_by: Any) -> Table:
+def _table(rows: list[dict[str, Any]], width: int, decided_by: Any) -> list[str]:
     """Lay out the annotators, strongest evidence first, with the columns that fit beside the whole names."""
     cells = [_cells(row, decided_by) for row in rows]
-    kept = _fitting(cells, width)
-    table = Table(*kept, box=None, pad_edge=False, padding=(0, 1))
-    for column, name in zip(table.columns, kept, strict=True):
-        column.no_wrap = name != "annotator"
-        column.overflow = "fold"
-        column.justify = "left" if name in ("annotator", "finding", "lean", "evidence") else "right"
-    for row, cell in zip(rows, cells, strict=True):
-        style = COLOURS[finding_kind(row["finding"])]
-        table.add_row(*(Text(cell[name], style=style if name == "finding" else "") for name in kept))
-    return table
+    styles = [("finding", STYLES[finding_kind(row["finding"])]) for row in rows]
+    return table(_fitting(cells, width), cells, words=WORDS, width=width, styles=styles)
 
 
 def _cells(row: Mapping[str, Any], decided_by: Any) -> dict[str, str]:
@@ -80,7 +74,7 @@ def _cells(row: Mapping[str, Any], decided_by: Any) -> dict[str, str]:
 def _fitting(cells: list[dict[str, str]], width: int) -> list[str]:
     """As many columns as fit into the width beside the names; name and finding always stay."""
     kept = list(COLUMNS)
-    widest = {name: max([len(name), *(len(cell[name]) for cell in cells)]) for name in kept}
-    while len(kept) > 2 and sum(widest[name] + 2 for name in kept) > width:
+    widest = widths(kept, cells)
+    while len(kept) > 2 and sum(widest[name] + len(GAP) for name in kept) > width:
         kept.pop()
     return kept

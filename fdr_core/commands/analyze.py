@@ -13,7 +13,7 @@ from fdr_core.commands._archives import ENGINES, Summed, name_of, sum_sources
 from fdr_core.commands._formats import format_options
 from fdr_core.commands._options import data_options, detection_options
 from fdr_core.commands._progress import progress_bar
-from fdr_core.commands._summary import print_summary, terminal_console
+from fdr_core.commands._summary import summary, terminal_width
 from fdr_core.inputs.formats import POOLED, POOLED_NOTE
 from fdr_core.report import pseudonymised, render, report_of_data, write_report
 from fdr_core.terminal import exits_2_on_bad_input, with_parent
@@ -77,7 +77,7 @@ def analyze(
     if as_json:
         click.echo(render(report, "report.json"), nl=False)
     else:
-        print_summary(report, terminal_console())
+        click.echo("\n".join(summary(report, terminal_width())))
     folder = out if out is not None or as_json else Path(f"{_stem(data, project)}-report")
     if folder is not None:
         _write(report, folder, is_quiet=as_json)

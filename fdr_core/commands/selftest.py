@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from fdr_core.commands._files import load_comparisons
 from fdr_core.commands._options import data_options, detection_options
 from fdr_core.commands._progress import progress_bar
 from fdr_core.commands._selftest import Score, methods
 from fdr_core.commands._selftest import selftest as run_selftest
+from fdr_core.commands._table import table
 from fdr_core.terminal import exits_2_on_bad_input
+
+COLUMNS = ("method", "false flags", "± s.e.", "found", "flags per run")
 
 
 @click.command("selftest")
@@ -59,23 +60,15 @@ def selftest(
     if as_json:
         click.echo(json.dumps([asdict(score) for score in scores], indent=1))
         return
-    console = Console()
-    console.print(f"{design!r}, {runs} simulated data sets, q = {detection['q']:g}", markup=False)
-    console.print(_table(scores))
+    click.echo(f"{design!r}, {runs} simulated data sets, q = {detection['q']:g}")
+    click.echo("\n".join(table(COLUMNS, [_cells(score) for score in scores], words=COLUMNS[:1])))
     for score in scores:
         if score.problem:
-            console.print(f"{score.method}: {score.problem}", markup=False)
+            click.echo(f"{score.method}: {score.problem}")
 
 
-def _table(scores: list[Score]) -> Table:
-    """Lay the figures out."""
-    table = Table("method", *("false flags", "± s.e.", "found", "flags per run"))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for score in scores:
-        if score.runs == 0:
-            table.add_row(score.method, "–", "–", "–", "not possible")
-            continue
-        figures = (score.false_share, score.false_share_se, score.power)
-        table.add_row(score.method, *(f"{figure:.3f}" for figure in figures), f"{score.flagged:.1f}")
-    return table
+def _cells(score: Score) -> dict[str, str]:
+    """What the table says of a method."""
+    figures = [f"{figure:.3f}" for figure in (score.false_share, score.false_share_se, score.power)]
+    known = [*figures, f"{score.flagged:.1f}"] if score.runs else ["–", "–", "–", "not possible"]
+    return dict(zip(COLUMNS, [score.method, *known], strict=True))

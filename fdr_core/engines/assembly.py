@@ -1,5 +1,6 @@
 """From counted kinds of answers to statistics, in an order that depends on the answers alone."""
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Codes = NDArray[np.int32]
 
 _LABELLED = {"annotator": "annotator", "left": "left item", "right": "right item"}
+#: Whole numbers that 64 bits hold.
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
 _REPLACEMENT = "\ufffd"
 
 
@@ -244,9 +247,11 @@ def _in_order(labels: Sequence[Hashable]) -> tuple[Ints, list[Hashable]]:
 
 
 def _ranks(texts: list[str]) -> Ints:
-    import pyarrow as pa
-
-    return _ranks_of(pa.array(texts, type=pa.large_string()))
+    """As `_ranks_of`, of few labels and without Arrow."""
+    keys: list[Any] = [int(text) for text in texts] if all(map(_WHOLE.fullmatch, texts)) else texts
+    ranks = np.empty(len(texts), dtype=np.int64)
+    ranks[sorted(range(len(texts)), key=keys.__getitem__)] = np.arange(len(texts))
+    return ranks
 
 
 def _ranks_of(labels: "pa.Array") -> Ints:
@@ -255,7 +260,7 @@ def _ranks_of(labels: "pa.Array") -> Ints:
     import pyarrow.compute as pc
 
     texts = labels if pa.types.is_large_string(labels.type) else pc.cast(labels, pa.large_string())
-    is_whole = pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")
+    is_whole = pc.match_substring_regex(texts, f"^({_WHOLE.pattern})$")
     keys: Any = pc.cast(texts, pa.int64()) if pc.all(is_whole, min_count=0).as_py() else texts
     order = pc.sort_indices(keys).to_numpy()
     ranks = np.empty(len(order), dtype=np.int64)

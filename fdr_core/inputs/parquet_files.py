@@ -65,6 +65,6 @@ def _open(content: Content) -> Any:
         import pyarrow.parquet  # heavy, and needed for this format only
     except ImportError as error:
         raise MissingExtraError(
-            "Parquet files need Arrow; install it with `pip install 'evenhand[engines]'`, or save the file as CSV"
+            "Parquet files need Arrow; install it with `pip install 'evenhand[files]'`, or save the file as CSV"
         ) from error
     return pyarrow.parquet.ParquetFile(io.BytesIO(content) if isinstance(content, bytes) else content)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from fdr_core import Comparisons, DesignError, InputError, KnockoffLBI, detect
 from fdr_core.commands._files import load_comparisons
 from fdr_core.commands._selftest import selftest as run_selftest
-from fdr_core.commands._summary import print_summary
+from fdr_core.commands._summary import summary
 from fdr_core.commands.analyze import analyze
 from fdr_core.commands.prepare import prepare
 from fdr_core.commands.selftest import selftest
@@ -157,15 +157,9 @@ def test_analyze_missing_file_exits_2(tmp_path: Path) -> None:
 
 
 def test_summary_prints_markup_in_names_literally(crowd: Path) -> None:
-    import io
-
-    from rich.console import Console
-
     report = json.loads(run(analyze, crowd, "--json", "--lbi", "draws=1").stdout)
     report["annotators"][0]["annotator"] = "[red]x[/red]"
-    stream = io.StringIO()
-    print_summary(report, Console(file=stream, width=120))
-    text = stream.getvalue()
+    text = "\n".join(summary(report, 120))
     assert "[red]x[/red]" in text
     assert "1,200 answers, 12 annotators, 20 items" in text
     assert "leans left" in text or "leans right" in text

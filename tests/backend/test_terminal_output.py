@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import signal
 import subprocess
 import sys
@@ -11,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
-from evenhand.cli import main
+from evenhand.cli import LazyGroup, main
 from evenhand.commands.status import status
-from rich.console import Console
 
-from fdr_core.commands._summary import print_summary
+from fdr_core.commands._summary import summary
+from fdr_core.commands._table import table
 from fdr_core.commands.analyze import analyze
 from fdr_core.commands.simulate import simulate
 from harness.components import ROOT
@@ -40,10 +40,8 @@ def report(name: str = LONG) -> dict[str, Any]:
     }
 
 
-def printed(width: int, **console: Any) -> str:
-    stream = io.StringIO()
-    print_summary(report(), Console(file=stream, width=width, **console))
-    return stream.getvalue()
+def printed(width: int, shown: dict[str, Any] | None = None) -> str:
+    return click.unstyle("\n".join(summary(shown or report(), width)))
 
 
 @pytest.mark.parametrize("width", [60, 80, 150, 100_000])
@@ -68,10 +66,9 @@ def test_summary_explains_once_the_flags_whose_interval_holds_0() -> None:
     shown = report()
     (row,) = shown["annotators"]
     shown["annotators"] = [row, *({**row, "annotator": name, "bias_low": -0.1} for name in ("second", "third"))]
-    stream = io.StringIO()
-    print_summary(shown, Console(file=stream, width=100_000))
-    assert stream.getvalue().count("the interval holds 0") == 1
-    assert "second, third: Flagged although the interval holds 0" in stream.getvalue()
+    text = printed(100_000, shown)
+    assert text.count("the interval holds 0") == 1
+    assert "second, third: Flagged although the interval holds 0" in text
     assert "holds 0" not in printed(100_000)
 
 
@@ -79,17 +76,30 @@ def test_summary_where_lbi_decides_takes_the_evidence_from_it() -> None:
     shown = report()
     shown["method"]["decided_by"] = "lbi"
     shown["annotators"][0]["q_value"] = 0.6
-    stream = io.StringIO()
-    print_summary(shown, Console(file=stream, width=100_000))
-    assert "strong" in stream.getvalue()
-    assert "weak" not in stream.getvalue()
+    text = printed(100_000, shown)
+    assert "strong" in text
+    assert "weak" not in text
 
 
-def test_summary_colours_findings_unless_no_color_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[33mleans left" in printed(120, force_terminal=True, color_system="standard")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[33m" not in printed(120, force_terminal=True, color_system="standard")
+def test_summary_colours_findings() -> None:
+    assert "\x1b[33mleans left" in "\n".join(summary(report(), 120))
+
+
+def test_colours_are_left_out_where_no_color_is_set() -> None:
+    class Coloured(LazyGroup):
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+            return click.Command(cmd_name, callback=lambda: click.echo(click.style("x", fg="red")))
+
+    def shown(**environment: str) -> str:
+        return CliRunner(env=environment).invoke(Coloured(), ["paint"], color=True).output
+
+    assert shown() == "\x1b[31mx\x1b[0m\n"
+    assert shown(NO_COLOR="1") == "x\n"
+
+
+def test_table_of_wide_letters_keeps_its_columns_in_line() -> None:
+    lines = table(["name", "n"], [{"name": "田中", "n": "1"}, {"name": "an\u0303a", "n": "22"}], words=["name"])
+    assert lines == ["name   n", "田中   1", "an\u0303a   22"]
 
 
 def test_analyze_ends_with_the_file_to_open(tmp_path: Path) -> None:

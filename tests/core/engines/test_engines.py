@@ -23,6 +23,7 @@ from fdr_core import (
     detect,
 )
 from fdr_core.engines import duck, read_statistics, sum_comparisons
+from fdr_core.engines.assembly import _ranks, _ranks_of
 from fdr_core.engines.expression import load_ibis, sums_expression
 from fdr_core.simulate import large_crowd, small_team, unique_pairs
 
@@ -270,3 +271,11 @@ def test_spark_without_java_says_what_to_install(files: Path) -> None:
     assert ended.returncode == 2
     assert "Spark needs Java 17 or newer and found none" in " ".join(ended.stderr.split())
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "labels", [["10", "9", "-3", "0"], ["b", "B", "é", "10", "9"], ["01", "1"], ["7", "7", "1"], []]
+)
+def test_labels_are_ranked_alike_with_and_without_arrow(labels: list[str]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    assert _ranks(labels).tolist() == _ranks_of(pa.array(labels, type=pa.large_string())).tolist()
