@@ -160,3 +160,32 @@ def test_label_studio_ml_from_the_lock_file_imports(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["LabelStudioMLBase"]
+
+
+@pytest.mark.slow
+def test_wheel_leaves_a_repository_with_its_own_backend_package_alone(elsewhere: Path, tmp_path: Path) -> None:
+    (tmp_path / "backend").mkdir()
+    (tmp_path / "backend" / "__init__.py").write_text("ANSWER = 42\n")
+    (tmp_path / "test_own.py").write_text(
+        "from backend import ANSWER\n\n"
+        "def test_own(request):\n    assert ANSWER == 42\n"
+        "    assert not [name for name in request.fixturenames if 'evenhand' in name]\n\n"
+        "def test_gate_is_off(pytestconfig):\n"
+        "    plugins = [name for name, found in pytestconfig.pluginmanager.list_name_plugin() if found]\n"
+        "    assert not [name for name in plugins if 'evenhand' in name or 'fdr_core' in name]\n"
+    )
+    # The dependencies are borrowed from an environment whose own plugins are not in question here.
+    command = [str(elsewhere / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:evenhand"]
+    environment = clean_environment()
+    own = subprocess.run([*command, "test_own.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "2 passed" in own.stdout, own.stdout + own.stderr
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["fdr_core.judges.pytest_gate"]\n')
+    (tmp_path / "test_gate.py").write_text("def test_gate(evenhand_gate):\n    assert callable(evenhand_gate)\n")
+    gate = subprocess.run([*command, "test_gate.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "1 passed" in gate.stdout, gate.stdout + gate.stderr
+
+
+def test_wheel_declares_a_program_and_nothing_that_others_load() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"evenhand": "evenhand.cli:main"}
+    assert "entry-points" not in project
