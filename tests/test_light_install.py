@@ -95,10 +95,10 @@ def test_commands_on_files_without_extras_do_all_their_work(tmp_path: Path) -> N
     pairs.write_text("left,right\na,b\nb,c\n", encoding="utf-8")
     lines: dict[tuple[object, ...], int] = {
         ("simulate", crowd, "--annotators", 6, "--answers", 20): 0,
-        ("analyze", crowd, "--draws", 1, "--out", tmp_path / "report"): 0,
+        ("analyze", crowd, "--lbi", "draws=1", "--out", tmp_path / "report"): 0,
         ("doctor", crowd): 0,
         ("export-preferences", crowd, "--texts", texts): 0,
-        ("selftest", crowd, "--runs", 1, "--draws", 1): 0,
+        ("selftest", crowd, "--runs", 1, "--lbi", "draws=1"): 0,
         ("prepare", pairs, "--out", tmp_path / "tasks"): 0,
         ("gate", SAMPLES / "recorder.jsonl"): 3,
     }
