@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fdr_core.errors import InputError
-from fdr_core.inputs import label_studio, tables
+from fdr_core.inputs import tables
 from fdr_core.inputs.columns import (
     RawAnswers,
     RawSkips,
@@ -22,6 +22,9 @@ from fdr_core.inputs.columns import (
     read_outcomes,
     read_times,
 )
+from fdr_core.inputs.label_studio.exports import read_export
+from fdr_core.inputs.label_studio.reading import Wanted
+from fdr_core.inputs.label_studio.words import answers_from
 from fdr_core.inputs.source import Limits, Source
 
 CoinSource = Literal["coin", "task", "own"]
@@ -175,6 +178,7 @@ class Comparisons:
         mapping: Mapping[str, str] | None = None,
         limits: Limits | None = None,
         features: bool = False,
+        fields: Mapping[str, Any] | None = None,
     ) -> Self:
         """
         Build from a file of any format that the registry knows: CSV, Parquet, JSON or JSON lines, gzipped or not.
@@ -192,6 +196,8 @@ class Comparisons:
             The largest data to take into memory.
         features : bool
             Whether to read what the file tells of its items too: gold, x_length, text_left and text_right and the like.
+        fields : mapping, optional
+            How a Label Studio export is read: parameters of `from_label_studio`.
 
         Raises
         ------
@@ -201,7 +207,8 @@ class Comparisons:
         from fdr_core.inputs import registry
 
         source = path if isinstance(path, Source) else Source(path, limits=limits)
-        comparisons = cls._from_raw(registry.read(source, format=format, mapping=mapping, features=features))
+        read = registry.read(source, format=format, mapping=mapping, features=features, fields=fields)
+        comparisons = cls._from_raw(read)
         return tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
 
     @classmethod
@@ -224,7 +231,8 @@ class Comparisons:
         item_right: str | None = None,
         coin: str | None = None,
         stratum: str | None = None,
-        outcomes: Mapping[str, float] | None = None,
+        answers: Mapping[str, float | str] | str | None = None,
+        label_config: str | Path | None = None,
     ) -> Self:
         """
         Build from a Label Studio export (JSON or JSON-MIN).
@@ -233,30 +241,20 @@ class Comparisons:
         ----------
         source : path or list of dict
             The file, or its parsed content.
-        control : str, optional
-            Name of the control that holds the answer; by default the first Pairwise, or the first that `outcomes` fits.
-        item_left, item_right : str, optional
-            Fields of the task's data that name the items; guessed where there is one sensible pair.
-        coin, stratum : str, optional
-            Fields of the task's data; the coin is `evenhand_coin` or `coin` where present, else the task.
-        outcomes : mapping, optional
-            From an answer of a Choices or Rating control to an outcome in [-1, 1].
+        control, item_left, item_right, coin, stratum : str, optional
+            The control that holds the answer (`new|old` where it was renamed) and fields of the tasks' data; guessed
+            where there is one sensible choice. The coin is `evenhand_coin` or `coin` where present, else the task.
+        answers, label_config : optional
+            What answers mean, as `A is worse=right,Meh=skip` or a mapping; and the project's label config, with which
+            an export is read as the service reads the project.
 
         Raises
         ------
         InputError
-            For files that are not exports, fields that do not exist, or answers that cannot be read.
+            For files that are not exports, fields that do not exist, and where many or one-sided answers are lost.
         """
-        raw = label_studio.read_export(
-            source,
-            control=control,
-            item_left=item_left,
-            item_right=item_right,
-            coin=coin,
-            stratum=stratum,
-            outcomes=outcomes,
-        )
-        return cls._from_raw(raw)
+        wanted = Wanted(control, (), item_left, item_right, coin, stratum, answers_from(answers))
+        return cls._from_raw(read_export(source, wanted, label_config))
 
     @classmethod
     def _from_raw(cls, raw: RawAnswers) -> Self:

@@ -38,7 +38,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     # British spelling, apart from names of others.
     r"analyz(?:ed|es|ing|er)": (),
     r"(?:normaliz|randomiz|summariz|recogniz|organiz|anonymiz|penaliz|standardiz|generaliz|emphasiz)\w*": (
-        r"derandomize",
+        r"derandomize|unicodedata\.normalize",
     ),
     r"behaviors?|favors?|neighbors?|judgments?|colored|gray": (
         r"MT-bench|FastChat|pairwise judgments|human_judgments|\bcm\.|axes|css",

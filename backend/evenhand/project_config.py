@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from evenhand.errors import UnusableValueError
 from fdr_core.errors import ConfigurationError
+from fdr_core.inputs.label_studio.words import answers_from
 from fdr_core.options import BY_NAME, LBI_WORDS, Options
 from fdr_core.paper.knockoff_lbi import KnockoffLBI, text_of
 
@@ -59,8 +60,10 @@ class ProjectConfig(BaseModel):
     item_right: FieldName | None = Field(None, description="Task data field that names the right item.")
     coin: FieldName | None = Field(None, description="Task data field with the id of the coin that placed the sides.")
     stratum: FieldName | None = Field(None, description="Task data field with the prompt or stratum.")
-    outcomes: dict[str, Annotated[float, Field(ge=-1, le=1)]] | None = Field(
-        None, max_length=1000, description="Answer to outcome: 1 left preferred, -1 right, 0 tie."
+    answers: dict[str, float | str] | None = Field(
+        None,
+        max_length=1000,
+        description="What answers mean whose words do not tell: left, right, tie, both, neither, skip, or -1 to 1.",
     )
     judges: Judges = Field(
         "people", description="Whose answers are judged: people, predictions (LLM judges by model version), or both."
@@ -131,17 +134,13 @@ class ProjectConfig(BaseModel):
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 
-    @field_validator("outcomes", mode="before")
+    @field_validator("answers", mode="before")
     @classmethod
-    def _outcomes_from_text(cls, value: object) -> object:
-        """Accept JSON text or left=1,tie=0,right=-1."""
-        if not isinstance(value, str):
-            return value
-        if not value.strip():
-            return None
-        if value.lstrip().startswith("{"):
-            return _json_or_same(value)
-        return {name.strip(): number for name, _, number in (part.rpartition("=") for part in value.split(","))}
+    def _answers_from_text(cls, value: object) -> object:
+        """Accept JSON text or A is worse=right,Same=tie, and check what every answer is said to mean."""
+        if isinstance(value, str):
+            value = value if value.strip() else None
+        return answers_from(value) if isinstance(value, (str, Mapping)) else value
 
     @field_validator("publish", mode="before")
     @classmethod
@@ -163,7 +162,7 @@ class ProjectConfig(BaseModel):
     @classmethod
     def _empty_is_default(cls, value: object, info: Any) -> object:
         """Forms send empty text for 'not set'."""
-        if isinstance(value, str) and not value.strip() and info.field_name not in ("publish", "outcomes", "reviewers"):
+        if isinstance(value, str) and not value.strip() and info.field_name not in ("publish", "answers", "reviewers"):
             return cls.model_fields[info.field_name].get_default()
         return value
 
@@ -202,7 +201,10 @@ def parse_config(values: Mapping[str, Any], base: Mapping[str, Any] | None = Non
 
 
 def translated(values: Mapping[str, Any], former: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Settings with those that older versions kept of knockoff LBI as one, laid over the `former` one."""
+    """Settings under their present names: those of knockoff LBI as one, laid over the `former` one."""
+    if "outcomes" in values:
+        rest = {key: value for key, value in values.items() if key != "outcomes"}
+        values = {"answers": values["outcomes"], **rest}
     older = {OLDER_KEYS[key]: value for key, value in values.items() if key in OLDER_KEYS}
     rest = {key: value for key, value in values.items() if key not in OLDER_KEYS}
     if not older:

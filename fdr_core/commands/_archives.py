@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from fdr_core import Comparisons, Detection, InputError, SufficientStatistics, evidence
-from fdr_core.commands._files import load_comparisons
 from fdr_core.engines import FILE_ENGINES, read_statistics, sum_comparisons
 from fdr_core.engines.files import find_files, is_remote
 from fdr_core.report.document import file_data, sums_data
@@ -57,18 +56,17 @@ def sum_sources(
     *,
     engine: str,
     master: str | None = None,
-    fields: Mapping[str, Any] | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> Summed:
     """Sum the answers of files by the engine chosen."""
     chosen = choose(engine, sources)
-    given = {name: value for name, value in (fields or {}).items() if value}
     if chosen == "memory":
         if len(sources) > 1:
             raise InputError(f"{len(sources)} files were given; the engine memory reads one; use --engine duckdb")
         path = Path(sources[0])
-        comparisons = load_comparisons(path, fields=given, reading=reading)
+        comparisons = Comparisons.from_file(path, **(reading or {}))
         return Summed(sum_comparisons(comparisons), file_data(comparisons, path), comparisons)
+    given = [name for name, value in ((reading or {}).get("fields") or {}).items() if value]
     if given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise InputError(f"{options} applies to Label Studio exports, which are read with --engine memory")

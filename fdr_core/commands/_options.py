@@ -1,7 +1,6 @@
 """Options that several offline commands share."""
 
 import functools
-import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -44,8 +43,6 @@ def _parse_lbi(_context: click.Context, _option: click.Parameter, value: str) ->
 
 _lbi: Option = click.option("--lbi", default="", callback=_parse_lbi, help=LBI_WORDS)
 
-_FIELDS = ("control", "item_left", "item_right", "coin", "stratum", "outcomes")
-
 
 def detection_options(*names: str) -> Option:
     """Add the named options of `detect`, all of them by default, and hand them over as one argument `detection`."""
@@ -56,21 +53,6 @@ def detection_options(*names: str) -> Option:
         return _with(made, _gathering(command, "detection", chosen))
 
     return add
-
-
-def data_options(command: Command) -> Command:
-    """Add the options that say how a Label Studio export is read, as one argument `fields`."""
-    options = (
-        click.option("--control", help="Label Studio: name of the control that holds the answer."),
-        click.option("--item-left", help="Label Studio: field that names the left item."),
-        click.option("--item-right", help="Label Studio: field that names the right item."),
-        click.option("--coin", help="Label Studio: field that names the coin."),
-        click.option("--stratum", help="Label Studio: field that groups the tasks, such as the prompt."),
-        click.option(
-            "--outcomes", callback=_parse_outcomes, help='Label Studio: {"answer": outcome in [-1, 1]} as JSON.'
-        ),
-    )
-    return _with(options, _gathering(command, "fields", _FIELDS))
 
 
 def _with(options: tuple[Option, ...], command: Command) -> Command:
@@ -89,16 +71,3 @@ def _gathering(command: Command, name: str, members: tuple[str, ...]) -> Command
         return command(**options, **{name: together})
 
     return gathered
-
-
-def _parse_outcomes(_context: click.Context, _option: click.Parameter, value: str | None) -> dict[str, float] | None:
-    """Read the map of answers."""
-    if value is None:
-        return None
-    try:
-        parsed = json.loads(value)
-    except ValueError as error:
-        raise click.BadParameter(f'not JSON ({error}); write it as \'{{"A": 1, "B": -1}}\'') from error
-    if not isinstance(parsed, dict):
-        raise click.BadParameter('expected an object from answers to numbers, such as \'{"A": 1, "B": -1}\'')
-    return parsed

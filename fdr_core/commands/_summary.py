@@ -5,9 +5,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import click
+
 from fdr_core.commands._table import GAP, table, widths
 from fdr_core.report.opinions import holds_zero_words, strength
-from fdr_core.report.words import finding_kind, lean_interval, lean_words, p_value, percent, plural
+from fdr_core.report.words import finding_kind, lean_interval, lean_words, left_out_words, p_value, percent, plural
 from fdr_core.terminal import printable
 
 MOST_ROWS = 15
@@ -47,6 +49,13 @@ def summary(report: Mapping[str, Any], width: int) -> list[str]:
         names = ", ".join(printable(name) for name, words in told.items() if words)
         lines.append(f"{names}: {next(filter(None, told.values()))}")
     return [*lines, report["guarantee"]["sentence"]]
+
+
+def say_left_out(excluded: Mapping[str, int]) -> None:
+    """Count what was not judged, by reason; on the terminal's other stream, since this is no result."""
+    counts = [f"{count:,} {left_out_words(reason)}" for reason, count in excluded.items() if count]
+    if counts:
+        click.echo(f"Left out: {printable('; '.join(counts))}", err=True)
 
 
 def _table(rows: list[dict[str, Any]], width: int, decided_by: Any) -> list[str]:

@@ -15,7 +15,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from fdr_core import ConfigurationError, InputError
-from fdr_core.inputs.label_studio import COIN_FIELDS, paired_names
+from fdr_core.inputs.label_studio.seen import COIN_FIELDS
+from fdr_core.inputs.label_studio.words import paired_names
 from fdr_core.inputs.reading import reading
 
 MOST_PAIRS = 100_000

@@ -11,9 +11,9 @@ from fdr_core import detect
 from fdr_core.commands import Service
 from fdr_core.commands._archives import ENGINES, Summed, name_of, sum_sources
 from fdr_core.commands._formats import format_options
-from fdr_core.commands._options import data_options, detection_options
+from fdr_core.commands._options import detection_options
 from fdr_core.commands._progress import progress_bar
-from fdr_core.commands._summary import summary, terminal_width
+from fdr_core.commands._summary import say_left_out, summary, terminal_width
 from fdr_core.inputs.formats import POOLED, POOLED_NOTE
 from fdr_core.report import pseudonymised, render, report_of_data, write_report
 from fdr_core.terminal import exits_2_on_bad_input, with_parent
@@ -34,7 +34,6 @@ FLAGS_FOUND = 1
 @click.option("--master", help="Spark: address of the cluster [local[*]].")
 @click.option("--project", type=int, help="PostgreSQL: number of the service's project.")
 @detection_options()
-@data_options
 @format_options
 @click.pass_context
 @exits_2_on_bad_input
@@ -49,7 +48,6 @@ def analyze(
     engine: str,
     master: str | None,
     project: int | None,
-    fields: dict[str, Any],
     detection: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
@@ -66,11 +64,12 @@ def analyze(
     """
     _refuse_contradictions(data, engine, master, project)
     if project is None:
-        summed = sum_sources(data, engine=engine, master=master, fields=fields, reading=reading)
+        summed = sum_sources(data, engine=engine, master=master, reading=reading)
     else:
         summed = _service(context).sum_project(project)
     if summed.statistics.annotators.tolist() == [POOLED]:
         click.echo(POOLED_NOTE, err=True)
+    say_left_out(summed.data.get("excluded") or {})
     report = judge(summed, detection, title=title)
     if pseudonymise:
         report = pseudonymised(report)

@@ -1,11 +1,14 @@
 """`evenhand doctor`: what a file of answers can be used for; without one, what a service around the library says."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fdr_core.commands import Service
+from fdr_core.commands._formats import format_options
 from fdr_core.report.examine import Examination, examine
+from fdr_core.report.words import left_out_words
 from fdr_core.terminal import exits_2_on_bad_input, printable
 
 _COINS = {"coin": "recorded", "task": "one per task", "own": "one per answer"}
@@ -13,9 +16,10 @@ _COINS = {"coin": "recorded", "task": "one per task", "own": "one per answer"}
 
 @click.command("doctor")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@format_options
 @click.pass_context
 @exits_2_on_bad_input
-def doctor(context: click.Context, file: Path | None) -> None:
+def doctor(context: click.Context, file: Path | None, reading: dict[str, Any]) -> None:
     """
     Check the service, or with FILE say what a file of answers can be used for.
 
@@ -28,13 +32,13 @@ def doctor(context: click.Context, file: Path | None) -> None:
         raise click.UsageError("FILE is missing: name a file of answers")
     if file is None and service is not None:
         service.examine()
-    elif file is not None and not print_examination(file):
+    elif file is not None and not print_examination(file, limits=reading["limits"], fields=reading["fields"]):
         raise SystemExit(1)
 
 
-def print_examination(path: Path) -> bool:
+def print_examination(path: Path, **reading: Any) -> bool:
     """Examine a file, print what was found, and tell whether it can be judged."""
-    found = examine(path)
+    found = examine(path, **reading)
     recognised = found.recognised
     click.echo(f"{path}: {recognised.title} ({recognised.kind}, --format {recognised.format})")
     _section("Columns", [f"{name}: {use}" for name, use in recognised.columns.items()])
@@ -55,7 +59,9 @@ def _counts(found: Examination) -> list[str]:
         f"answers: {len(comparisons):,}; annotators: {comparisons.n_annotators:,}; items: {comparisons.n_items:,}; "
         f"coins: {_COINS[comparisons.coin_source]}"
     ]
-    return lines + [f"left out: {count:,} {reason}" for reason, count in comparisons.excluded.items() if count]
+    return lines + [
+        f"left out: {count:,} {left_out_words(reason)}" for reason, count in comparisons.excluded.items() if count
+    ]
 
 
 def _section(title: str, lines: list[str] | tuple[str, ...]) -> None:

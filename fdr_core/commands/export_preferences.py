@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from fdr_core import detect
-from fdr_core.commands._files import load_comparisons
+from fdr_core import Comparisons, detect
 from fdr_core.commands._formats import format_options
 from fdr_core.commands._options import detection_options
+from fdr_core.commands._summary import say_left_out
 from fdr_core.judges.preference_texts import Texts, find_texts
 from fdr_core.judges.preferences import preferences
 from fdr_core.report.words import plural
@@ -60,8 +60,9 @@ def export_preferences(
     Each line has prompt, chosen, rejected and margin, as TRL's trainers take them, and the probability that the order
     is right. Pairs that are less certain than --min-probability go to a list to label again instead.
     """
-    comparisons = load_comparisons(file, reading=reading)
-    wording = find_texts(file, texts=texts, prompt=prompt, limits=reading["limits"])
+    comparisons = Comparisons.from_file(file, **reading)
+    wording = find_texts(file, texts=texts, prompt=prompt, limits=reading["limits"], fields=reading["fields"])
+    say_left_out(comparisons.excluded)
     found = detect(comparisons, lbi=None, **detection)
     settled = preferences(comparisons, found, min_probability=min_probability)
     out = out or file.with_name(f"{file.name.partition('.')[0]}.preferences.jsonl")

@@ -7,6 +7,7 @@ import click
 
 from fdr_core import Comparisons
 from fdr_core.commands._formats import format_options
+from fdr_core.commands._summary import say_left_out
 from fdr_core.judges.gate import gate as decide
 from fdr_core.judges.gate_report import exit_code, junit, markdown
 from fdr_core.terminal import exits_2_on_bad_input, printable
@@ -47,6 +48,7 @@ def gate(
     how many more comparisons are needed), 2 for bad input.
     """
     comparisons = Comparisons.from_file(log, **reading)
+    say_left_out(comparisons.excluded)
     earlier = None if baseline is None else Comparisons.from_file(baseline, **reading)
     found = decide(
         comparisons, judges=judges or None, max_lean=max_lean, alpha=alpha, baseline=earlier, anytime=anytime

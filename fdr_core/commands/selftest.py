@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from fdr_core.commands._files import load_comparisons
-from fdr_core.commands._options import data_options, detection_options
+from fdr_core import Comparisons
+from fdr_core.commands._formats import format_options
+from fdr_core.commands._options import detection_options
 from fdr_core.commands._progress import progress_bar
 from fdr_core.commands._selftest import Score, methods
 from fdr_core.commands._selftest import selftest as run_selftest
@@ -28,7 +29,7 @@ COLUMNS = ("method", "false flags", "± s.e.", "found", "flags per run")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the data sets.")
 @detection_options("q", "min_bias", "sides", "lbi")
-@data_options
+@format_options
 @exits_2_on_bad_input
 def selftest(
     file: Path,
@@ -37,8 +38,8 @@ def selftest(
     bias: float,
     seed: int,
     as_json: bool,
-    fields: dict[str, Any],
     detection: dict[str, Any],
+    reading: dict[str, Any],
 ) -> None:
     """
     Simulate on the design of FILE (same annotators, items, sizes, sides) and print how every method does.
@@ -46,7 +47,7 @@ def selftest(
     False flags: the share of flags that are false, averaged over the data sets (to be compared with q). Found: of
     those who lean, the share flagged.
     """
-    design = load_comparisons(file, fields=fields)
+    design = Comparisons.from_file(file, **reading)
     with progress_bar("simulating") as progress:
         scores = run_selftest(
             design,

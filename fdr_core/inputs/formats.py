@@ -26,7 +26,7 @@ class Format:
     recognises : callable
         Whether a source looks like this format; it may look at names, sample and document.
     read : callable
-        From a source to answers.
+        From a source to answers; those of Label Studio take also what says how an export is read.
     uses : mapping
         From the columns that are read to what each is used for.
     supports, lacks : tuple of str
@@ -38,7 +38,7 @@ class Format:
     name: str
     title: str
     recognises: Callable[[Source], bool]
-    read: Callable[[Source], RawAnswers]
+    read: Callable[..., RawAnswers]
     uses: Mapping[str, str]
     supports: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()

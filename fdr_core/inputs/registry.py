@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,6 @@ from fdr_core.inputs import (
     chosen_rejected,
     eval_logs,
     fastchat,
-    label_studio_files,
     multipref,
     pwcmp,
     recorded,
@@ -23,6 +23,7 @@ from fdr_core.inputs import (
 )
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import POOLED, Format, Recognised, recognised_as
+from fdr_core.inputs.label_studio import formats as label_studio
 from fdr_core.inputs.reading import EXPECTED
 from fdr_core.inputs.side_words import outcomes_of
 from fdr_core.inputs.source import Limits, Source
@@ -70,9 +71,9 @@ CROWD_KIT = Format(
 FORMATS: Mapping[str, Format] = {
     format.name: format
     for format in (
-        label_studio_files.JSON,
-        label_studio_files.JSON_MIN,
-        label_studio_files.CSV,
+        label_studio.JSON,
+        label_studio.JSON_MIN,
+        label_studio.CSV,
         recorded.FORMAT,
         OWN,
         CROWD_KIT,
@@ -89,6 +90,8 @@ FORMATS: Mapping[str, Format] = {
         chosen_rejected.FORMAT,
     )
 }
+#: Formats that take `fields`.
+LABEL_STUDIO = (label_studio.JSON.name, label_studio.JSON_MIN.name, label_studio.CSV.name)
 #: Of a column in a message.
 LONGEST_NAME = 60
 MAPPABLE = ("annotator", "left", "right", "choice", "outcome", "label", *tables.OPTIONAL)
@@ -115,15 +118,26 @@ def detect_format(path: str | Path | Source, *, limits: Limits | None = None) ->
 
 
 def read(
-    source: Source, *, format: str = "auto", mapping: Mapping[str, str] | None = None, features: bool = False
+    source: Source,
+    *,
+    format: str = "auto",
+    mapping: Mapping[str, str] | None = None,
+    features: bool = False,
+    fields: Mapping[str, Any] | None = None,
 ) -> RawAnswers:
     """Read a source as the format asked for, as the one recognised, or by a map from our columns to the file's."""
-    if mapping:
-        return _read_mapped(source, mapping, features=features)
     if format not in ("auto", *FORMATS):
         raise ConfigurationError(f"format was {format!r}; expected auto or one of {', '.join(FORMATS)}")
-    found = _find(source) if format == "auto" else FORMATS[format]
-    return tables.read_own_columns(source, features=features) if found in (OWN, CROWD_KIT) else found.read(source)
+    found = None if mapping else _find(source) if format == "auto" else FORMATS[format]
+    given = {name: value for name, value in (fields or {}).items() if value}
+    if given and (found is None or found.name not in LABEL_STUDIO):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError(f"{source.where}{names} applies to Label Studio exports only, and this is none; leave it out")
+    if found is None:
+        return _read_mapped(source, mapping or {}, features=features)
+    if found in (OWN, CROWD_KIT):
+        return tables.read_own_columns(source, features=features)
+    return found.read(source, **given)
 
 
 def _find(source: Source) -> Format:

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from fdr_core import InputError
-from fdr_core.inputs import label_studio
 from fdr_core.inputs.item_keys import item_key
+from fdr_core.inputs.label_studio.exports import shown_items
+from fdr_core.inputs.label_studio.formats import wanted_of
+from fdr_core.inputs.label_studio.seen import item_fields
 from fdr_core.inputs.registry import detect_format
 from fdr_core.inputs.source import Limits, Source
 
@@ -35,7 +38,14 @@ class Texts:
         return self.prompt.get(frozenset((str(one), str(two))), "")
 
 
-def find_texts(path: Path, *, texts: Path | None, prompt: str | None, limits: Limits | None = None) -> Texts:
+def find_texts(
+    path: Path,
+    *,
+    texts: Path | None,
+    prompt: str | None,
+    limits: Limits | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> Texts:
     """Read texts and prompts from the file itself, and from a table (item, text and perhaps prompt) beside it."""
     source = Source(path, limits=limits)
     recognised = detect_format(source).format
@@ -45,28 +55,35 @@ def find_texts(path: Path, *, texts: Path | None, prompt: str | None, limits: Li
             "text; give a table with the columns item and text (--texts), or export comparisons of texts"
         )
     found = Texts()
-    for left, right, words in _shown(source, recognised, prompt):
-        one, two = item_key(left), item_key(right)
-        found.text |= {one: _as_text(left), two: _as_text(right)}
+    for shown, words in _shown(source, recognised, prompt, fields or {}):
+        keys = [item_key(content) for content in shown]
+        found.text |= {key: _as_text(content) for key, content in zip(keys, shown, strict=True)}
         if words is not None:
-            found.prompt[frozenset((one, two))] = _as_text(words)
+            found.prompt |= {frozenset(pair): _as_text(words) for pair in combinations(keys, 2)}
     if texts is not None:
         _add_table(found, Source(texts, limits=limits))
     return found
 
 
-def _shown(source: Source, recognised: str, prompt: str | None) -> Iterator[tuple[Any, Any, Any]]:
-    """Left, right and prompt of every task or row."""
-    if recognised.startswith(("label-studio", "argilla")):
-        tasks = [_data(record) for record in source.records]
-        left, right = label_studio.item_fields(tasks, where=source.where)
+def _shown(
+    source: Source, recognised: str, prompt: str | None, fields: Mapping[str, Any]
+) -> Iterator[tuple[list[Any], Any]]:
+    """Contents of the items, and the prompt, of every task or row."""
+    if recognised.startswith("label-studio"):
+        pages = list(shown_items(source.records, *wanted_of(fields), where=source.where))
     else:
-        tasks = source.records
-        left, right = next((pair for pair in _SIDES if pair[0] in source.names), _SIDES[0])
-    name = _prompt_field(tasks, prompt, source.where)
-    for task in tasks:
-        if task.get(left) is not None and task.get(right) is not None:
-            yield task[left], task[right], task.get(name) if name else None
+        tasks: list[Mapping[str, Any]] = [_data(record) for record in source.records]
+        is_argilla = recognised == "argilla"
+        sides = item_fields(tasks, where=source.where) if is_argilla else _columns(source)
+        pages = [(task, [task.get(side) for side in sides]) for task in tasks]
+    name = _prompt_field([task for task, _ in pages], prompt, source.where)
+    for task, shown in pages:
+        if all(content is not None for content in shown):
+            yield shown, task.get(name) if name else None
+
+
+def _columns(source: Source) -> tuple[str, str]:
+    return next((pair for pair in _SIDES if pair[0] in source.names), _SIDES[0])
 
 
 def _data(record: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,8 +1,10 @@
 """What a file of answers can and cannot support, and what would help, before anybody is judged."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,7 +48,7 @@ class Examination:
     helps: tuple[str, ...]
 
 
-def examine(path: str | Path, *, limits: Limits | None = None) -> Examination:
+def examine(path: str | Path, *, limits: Limits | None = None, fields: Mapping[str, Any] | None = None) -> Examination:
     """
     Read a file and say what it can be used for.
 
@@ -56,6 +58,8 @@ def examine(path: str | Path, *, limits: Limits | None = None) -> Examination:
         A file of any format of the registry.
     limits : Limits, optional
         The largest data to take into memory.
+    fields : mapping, optional
+        How a Label Studio export is read; see `Comparisons.from_label_studio`.
 
     Raises
     ------
@@ -66,7 +70,7 @@ def examine(path: str | Path, *, limits: Limits | None = None) -> Examination:
     recognised = detect_format(source)
     if recognised.refusal:
         return Examination(recognised, None, recognised.supports, recognised.lacks, (recognised.refusal,))
-    comparisons = Comparisons.from_file(source)
+    comparisons = Comparisons.from_file(source, fields=fields)
     can, cannot, helps = list(recognised.supports), list(recognised.lacks), list[str]()
     _say_orders(comparisons, can, cannot, helps)
     _say_sizes(comparisons, cannot, helps)

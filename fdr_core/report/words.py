@@ -60,6 +60,7 @@ LEFT_OUT: Mapping[str, str] = {
     "prediction": "taken over from a shown prediction",
     "unreadable": "unreadable",
     "ground_truth": "ground truth",
+    "other controls": "answers to other controls only",
 }
 #: What a message about Label Studio ends with: the failure and the call that met it.
 _CALL = re.compile(r"(?: \((\w*(?:Error|Timeout))\))?(?: \(((?:GET|POST|PUT|PATCH|DELETE) [^\s()]+)\))?$")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from evenhand.app import create_app
 from evenhand.label_studio.client import project_epoch
-from evenhand.label_studio.label_config import resolve
 from evenhand.label_studio.payloads import prediction, read_comparison, read_task
 from evenhand.project_config import ProjectConfig
+from evenhand.projects.reading import resolve
 from evenhand.settings import Settings
 from evenhand.store import Store
 

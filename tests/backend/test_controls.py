@@ -9,15 +9,16 @@ import pytest
 from evenhand.domain import Comparison, Project, ProjectRef, Task, Trigger
 from evenhand.errors import PayloadError, UnusableValueError
 from evenhand.ingest.events import handle_event
-from evenhand.label_studio.label_config import Reading, other_controls, resolve
 from evenhand.label_studio.payloads import prediction, read_comparison, read_event, read_judgement
 from evenhand.project_config import ProjectConfig, parse_config
-from evenhand.projects.reading import change_config, reading_of
+from evenhand.projects.reading import change_config, reading_of, resolve
 from evenhand.publish import follow_up
 from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store
 
+from fdr_core.inputs.label_studio.reading import Reading, other_controls
+from fdr_core.inputs.label_studio.setup import parse_label_config
 from harness.label_configs import TWO_QUESTIONS
 
 SETTINGS = Settings(label_studio_url="http://ls")
@@ -52,8 +53,8 @@ def test_one_control_is_read_unless_several_are_named() -> None:
     how = reading({})
     assert (how.control, [control.name for control in how.controls]) == ("helpful", ["helpful"])
     assert how.words == "control 'helpful' (pairwise)"
-    assert other_controls(TWO_QUESTIONS, ["helpful"]) == ["harmless"]
-    assert other_controls(TWO_QUESTIONS, ["helpful", "harmless"]) == []
+    assert other_controls(parse_label_config(TWO_QUESTIONS), ["helpful"]) == ["harmless"]
+    assert other_controls(parse_label_config(TWO_QUESTIONS), ["helpful", "harmless"]) == []
 
 
 def test_reading_says_whether_controls_are_judged_together_or_apart() -> None:
@@ -72,8 +73,8 @@ def test_reading_says_whether_controls_are_judged_together_or_apart() -> None:
         ({"controls": ["helpful", "nope"]}, TWO_QUESTIONS, "no control 'nope'; offered: helpful"),
         ({"controls": ["harmless"], "control": "helpful"}, TWO_QUESTIONS, "expected one of controls: harmless"),
         (BOTH, TWO_QUESTIONS.replace('toName="c,d"', 'toName="d,c"'), "'harmless' shows answer_b, answer_a"),
-        ({"controls": ["pw", "stars"]}, MIXED, "control 'stars' needs 'outcomes'"),
-        ({"controls": ["best", "stars"], "outcomes": {"4": 1}}, MIXED, "offered answers: left, tie, right, 1, 2, 3"),
+        ({"controls": ["pw", "stars"]}, MIXED, "control 'stars' needs 'answers'"),
+        ({"controls": ["best", "stars"], "answers": {"4": 1}}, MIXED, "lowest value .1, 2, 3."),
     ],
 )
 def test_controls_that_do_not_fit_are_refused_with_what_is_offered(config: Any, xml: str, words: str) -> None:
@@ -82,7 +83,7 @@ def test_controls_that_do_not_fit_are_refused_with_what_is_offered(config: Any, 
 
 
 def test_controls_of_several_kinds_have_outcomes_of_their_own() -> None:
-    how = reading({"controls": ["best", "pw", "stars"], "outcomes": {"1": 1, "2": 0, "3": -1}}, MIXED)
+    how = reading({"controls": ["best", "pw", "stars"], "answers": {"1": "left", "3": "right"}}, MIXED)
     outcomes = {control.name: dict(control.outcomes) for control in how.controls}
     assert outcomes["best"] == {"left": 1.0, "tie": 0.0, "right": -1.0}
     assert outcomes["stars"] == {"1": 1.0, "2": 0.0, "3": -1.0}
@@ -115,7 +116,7 @@ def test_answers_together_are_one_row_with_their_mean(
 def test_answer_together_with_one_that_cannot_be_read_is_unreadable() -> None:
     row = read(BOTH, result("helpful", "left"), result("harmless", "middle"))
     assert (row.status, row.outcome) == ("unreadable", None)
-    assert "'middle' has no outcome" in (row.reason or "")
+    assert "'middle' is not understood" in (row.reason or "")
 
 
 def test_answer_together_with_one_from_a_prediction_counts_as_from_a_prediction() -> None:

@@ -17,9 +17,9 @@ from evenhand.app import create_app
 from evenhand.domain import ProjectRef, Task
 from evenhand.errors import PayloadError, RequestError, UnusableValueError
 from evenhand.ingest.events import build_batch, handle_event
-from evenhand.label_studio.label_config import resolve
 from evenhand.label_studio.payloads import read_comparison, read_event, read_setup, read_task
 from evenhand.project_config import KEYS, parse_config
+from evenhand.projects.reading import resolve
 from evenhand.settings import Settings
 from evenhand.store import Store
 from flask import Flask

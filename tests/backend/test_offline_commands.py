@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fdr_core import Comparisons, DesignError, InputError, KnockoffLBI, detect
-from fdr_core.commands._files import load_comparisons
 from fdr_core.commands._selftest import selftest as run_selftest
 from fdr_core.commands._summary import summary
 from fdr_core.commands.analyze import analyze
@@ -134,9 +133,9 @@ def test_analyze_pseudonymise_hides_names_and_file(tmp_path: Path) -> None:
     [
         ("annotator,left,right,choice\na,x,x,left\n", (), "compares item 'x' with itself"),
         ("annotator,left,right,choice\na,x,y,left\n", ("--q", "2"), "2.0 is not in the range 0<x<1"),
-        ("annotator,left,right,choice\na,x,y,left\n", ("--coin", "c"), "--coin applies to exports only"),
-        ("annotator,left,right,choice\na,x,y,left\n", ("--outcomes", "{"), "not JSON"),
-        ("annotator,left,right,choice\na,x,y,left\n", ("--outcomes", "[1]"), "expected an object"),
+        ("annotator,left,right,choice\na,x,y,left\n", ("--coin", "c"), "--coin applies to Label Studio exports only"),
+        ("annotator,left,right,choice\na,x,y,left\n", ("--answers", "{"), "not JSON"),
+        ("annotator,left,right,choice\na,x,y,left\n", ("--answers", "A=up"), "expected left, right, tie"),
     ],
 )
 def test_analyze_bad_input_exits_2_with_a_message(
@@ -220,7 +219,7 @@ def test_prepare_folder_that_cannot_be_written_exits_2(tmp_path: Path) -> None:
     assert result.exit_code == 2
 
 
-def test_load_comparisons_tells_formats_by_content_where_the_name_does_not(tmp_path: Path) -> None:
+def test_file_tells_formats_by_content_where_the_name_does_not(tmp_path: Path) -> None:
     table = pd.DataFrame({"annotator": ["a"], "left": ["x"], "right": ["y"], "choice": ["left"]})
     table.to_parquet(tmp_path / "one")
     table.to_csv(tmp_path / "two", index=False)
@@ -228,10 +227,10 @@ def test_load_comparisons_tells_formats_by_content_where_the_name_does_not(tmp_p
     export = [{"id": 1, "data": {"left": "x", "right": "y"}, "annotations": [{"completed_by": "a", "result": result}]}]
     (tmp_path / "three").write_text(json.dumps(export))
     for name in ("one", "two", "three"):
-        c = load_comparisons(tmp_path / name)
+        c = Comparisons.from_file(tmp_path / name)
         assert (list(c.annotators), list(c.items), c.outcome.tolist()) == (["a"], ["x", "y"], [1.0])
     with pytest.raises(InputError, match="no such file"):
-        load_comparisons(tmp_path / "four")
+        Comparisons.from_file(tmp_path / "four")
 
 
 def test_plain_values_are_json_without_nan() -> None:

@@ -12,12 +12,13 @@ import pytest
 from evenhand.domain import ProjectRef
 from evenhand.errors import PayloadError, UnusableValueError
 from evenhand.label_studio import payloads
-from evenhand.label_studio.label_config import Reading, parse_label_config, resolve
-from evenhand.label_studio.side_words import outcomes_of, paired_fields
 from evenhand.project_config import ProjectConfig, parse_config
+from evenhand.projects.reading import resolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fdr_core.inputs.label_studio.reading import Reading
+from fdr_core.inputs.label_studio.setup import parse_label_config
 from harness.label_configs import PAIRWISE
 from tests.backend.conftest import PAYLOADS
 
@@ -100,7 +101,7 @@ def test_answer_with_a_parent_prediction_alone_counts(payload: Callable[[str], A
     assert read(body["annotation"][0], None, body["task"][0]).status == "answer"
 
 
-@pytest.mark.parametrize("selected", ["tie", None, {}, "LEFT", "", 1, True, ["left"], "left "])
+@pytest.mark.parametrize("selected", [None, {}, "", 1, True, ["left"], "up"])
 def test_answer_that_names_no_side_is_unreadable_with_a_reason(selected: Any) -> None:
     row = read(annotation(selected))
     assert (row.status, row.outcome) == ("unreadable", None)
@@ -155,7 +156,7 @@ def test_answer_by_choices_and_rating_follows_the_outcomes() -> None:
     assert read(annotation(result=[result]), how, task).outcome == 0.0
     both = {**result, "value": {"choices": ["tie", "left"]}}
     assert read(annotation(result=[both]), how, task).status == "unreadable"
-    graded = reading({**fields, "control": "strength", "outcomes": "1=1,2=0.5,3=0,4=-0.5,5=-1"}, CHOICES)
+    graded = reading({**fields, "control": "strength", "answers": "1=left,5=right"}, CHOICES)
     rated = {"from_name": "strength", "to_name": "p", "type": "rating", "value": {"rating": 4}}
     assert read(annotation(result=[rated]), graded, task).outcome == -0.5
     assert read(annotation(result=[{**rated, "value": {"rating": 6}}]), graded, task).status == "unreadable"
@@ -325,39 +326,6 @@ def test_choices_with_texts_for_either_side_are_read_without_settings() -> None:
     assert how.controls[0].outcomes == {"left": 1.0, "tie": 0.0, "right": -1.0}
 
 
-@pytest.mark.parametrize(
-    ("answers", "outcomes"),
-    [
-        (("Left", "Right"), (1, -1)),
-        (("Response A", "Response B", "Both are equally good"), (1, -1, 0)),
-        (("answer 2 is better", "answer 1 is better", "neither"), (-1, 1, 0)),
-        (("The first one", "The second one", "Same"), (1, -1, 0)),
-        (("good", "bad"), None),
-        (("Left", "Right", "Maybe"), None),
-        (("A", "tie"), None),
-    ],
-)
-def test_texts_of_choices_speak_of_a_side_or_are_not_guessed(
-    answers: tuple[str, ...], outcomes: tuple[int, ...] | None
-) -> None:
-    expected = None if outcomes is None else dict(zip(answers, outcomes, strict=True))
-    assert outcomes_of(answers) == expected
-
-
-@pytest.mark.parametrize(
-    ("fields", "pair"),
-    [
-        (["prompt", "answer_a", "answer_b"], ("answer_a", "answer_b")),
-        (["question", "responseLeft", "responseRight"], ("responseLeft", "responseRight")),
-        (["x", "y"], ("x", "y")),
-        (["prompt", "x", "y"], None),
-        (["text1", "text2", "image1", "image2"], None),
-    ],
-)
-def test_fields_of_the_two_items_are_guessed_by_their_names(fields: list[str], pair: tuple[str, str] | None) -> None:
-    assert paired_fields(fields) == pair
-
-
 def test_prediction_of_a_judge_is_read_like_an_answer_and_ours_is_not() -> None:
     task = payloads.read_task(TASK, reading())
     raw = {**annotation("left", id=7, model_version="gpt"), "completed_by": None}
@@ -378,15 +346,19 @@ def test_prediction_of_a_judge_is_read_like_an_answer_and_ours_is_not() -> None:
         ({}, '<View><Pairwise name="p" toName="a"/></View>', "two"),
         ({"control": "zz"}, PAIRWISE, "pw"),
         ({"control": "pref"}, CHOICES.replace("answer2", "other"), "answer1, other, prompt"),
-        ({}, '<View><List name="l" value="$l"/><Ranker name="r" toName="l"/></View>', "rankings are not read"),
+        ({}, '<View><Text name="l" value="$l"/><Ranker name="r" toName="l"/></View>', "points at no List"),
         (
             {},
             '<View><Text name="a" value="$a"/><Rating name="r1" toName="a"/><Rating name="r2" toName="a"/></View>',
-            "ratings of each item on its own are not read",
+            "grades one response at a time",
         ),
         ({"control": "strength", "item_left": "answer1", "item_right": "answer2"}, CHOICES, "1, 2, 3, 4, 5"),
         ({"item_left": "text2"}, PAIRWISE, "both"),
-        ({"control": "pref", "item_left": "answer1", "item_right": "answer2", "outcomes": {"zz": 1}}, CHOICES, "tie"),
+        (
+            {"control": "pref", "item_left": "answer1", "item_right": "answer2", "answers": {"left": 0, "right": 0}},
+            CHOICES,
+            "tie",
+        ),
     ],
 )
 def test_label_config_that_does_not_fit_names_what_is_offered(config: dict[str, Any], xml: str, words: str) -> None:
@@ -414,7 +386,7 @@ def test_label_config_nested_very_deeply_does_no_harm() -> None:
     [
         {"q": 0}, {"q": "much"}, {"q": float("nan")}, {"draws": -1}, {"lbi": "draws"}, {"lbi": 3}, {"path": 3},
         {"publish": "all the"},
-        {"outcomes": {"left": 2}}, {"outcomes": "left"}, {"every_minutes": -1}, {"copies": 1e9}, {"unknown": 1},
+        {"answers": {"left": 2}}, {"answers": "left"}, {"every_minutes": -1}, {"copies": 1e9}, {"unknown": 1},
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused_by_name(values: dict[str, Any]) -> None:
@@ -426,8 +398,8 @@ def test_settings_that_make_no_sense_are_refused_by_name(values: dict[str, Any])
     ("values", "key", "expected"),
     [
         ({"q": "0.2"}, "q", 0.2),
-        ({"outcomes": '{"left": 1}'}, "outcomes", {"left": 1.0}),
-        ({"outcomes": "left=1, tie=0"}, "outcomes", {"left": 1.0, "tie": 0.0}),
+        ({"answers": '{"left": 1}'}, "answers", {"left": 1.0}),
+        ({"answers": "A is worse=right, tie=0"}, "answers", {"A is worse": "right", "tie": "0"}),
         ({"control": "  "}, "control", None),
         ({"every_answers": ""}, "every_answers", 200),
     ],
@@ -443,5 +415,5 @@ def test_settings_publish_is_understood_in_every_form(value: Any) -> None:
 
 
 def test_settings_survive_json() -> None:
-    config = parse_config({"q": 0.2, "publish": "tab", "outcomes": "left=1"})
+    config = parse_config({"q": 0.2, "publish": "tab", "answers": "left=1"})
     assert ProjectConfig.model_validate(json.loads(json.dumps(config.to_json()))) == config

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evenhand.label_studio.label_config import PREPARED_COIN as COIN
-from evenhand.label_studio.label_config import parse_label_config
 
 from fdr_core import Comparisons, ConfigurationError, InputError
 from fdr_core.commands._tasks import Pairs, label_config, prepare, read_pairs, write_prepared
+from fdr_core.inputs.label_studio.reading import PREPARED_COIN as COIN
+from fdr_core.inputs.label_studio.setup import parse_label_config
 
 
 def rng() -> np.random.Generator:

@@ -215,7 +215,7 @@ def test_settings_that_do_not_fit_keep_rows_as_unreadable_until_they_do(pulled: 
 
 
 def test_strange_annotations_are_kept_and_marked_never_judged(mirror: Mirror) -> None:
-    strange: tuple[Any, ...] = ("tie", None, {}, "LEFT")
+    strange: tuple[Any, ...] = ("up", None, {}, "")
     for selected in strange:
         mirror.server.annotate(1, 1, [{"value": {"selected": selected}, "from_name": "pw", "type": "pairwise"}])
     mirror.server.annotate(1, 1, "left", completed_by=None)

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from evenhand.administer.disconnect import disconnect_project
 from evenhand.errors import UnusableValueError
-from evenhand.label_studio.label_config import resolve
 from evenhand.label_studio.review_fields import PREFIX, is_review_field, review_field
-from evenhand.label_studio.side_words import paired_fields
 from evenhand.label_studio.transport import LabelStudioRejectedError, LabelStudioUnreachableError
 from evenhand.project_config import parse_config
+from evenhand.projects.reading import resolve
 from evenhand.publish import ranks
 from evenhand.publish.tab import SUFFIX
 
-from fdr_core.inputs.label_studio import item_fields
+from fdr_core.inputs.label_studio.seen import item_fields
+from fdr_core.inputs.label_studio.words import one_pair
 from harness.label_configs import PAIRWISE
 from tests.backend.publishing import NOW, SETTINGS, World
 from tests.backend.test_publish import SCORES, Killed
@@ -351,4 +351,4 @@ def test_rank_is_refused_as_part_of_a_pair(key: str) -> None:
 def test_ranks_in_an_export_are_not_taken_for_the_two_items() -> None:
     data = [{"text1": f"a{n}", "text2": f"b{n}", FIRST: n, SECOND: 9 - n} for n in range(8)]
     assert item_fields(data, where="") == ("text1", "text2")
-    assert paired_fields([FIRST, SECOND, "answer_a", "answer_b"]) == ("answer_a", "answer_b")
+    assert one_pair([FIRST, SECOND, "answer_a", "answer_b"]) == ("answer_a", "answer_b")

@@ -20,7 +20,7 @@ def local(sqlite_store: Store) -> FlaskClient:
 
 HOSTILE_PARAMS: Mapping[str, Any] = {
     "judges": "predictions", "min_bias": 0.0, "q": 0.45, "sides": "random", "every_minutes": None,
-    "publish": {"alerts": True}, "after_confirm": "relabel", "outcomes": {"left": -1, "right": 1},
+    "publish": {"alerts": True}, "after_confirm": "relabel", "answers": {"left": -1, "right": 1},
     "reviewers": ["mallory"], "item_left": "text2", "item_right": "text1",
 }  # fmt: skip
 

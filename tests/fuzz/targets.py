@@ -17,15 +17,16 @@ from typing import Any
 from evenhand.app import create_app
 from evenhand.errors import RequestError, UnusableValueError
 from evenhand.json_values import parse_json
-from evenhand.label_studio.label_config import parse_label_config, resolve
 from evenhand.label_studio.payloads import read_comparison, read_event, read_review, read_setup, read_task
 from evenhand.project_config import ProjectConfig, parse_config
+from evenhand.projects.reading import resolve
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.backup import BackupError, read_manifest, write_backup
 from evenhand.store.engine import migrate, open_engine
 
 from fdr_core import Comparisons, FdrCoreError
+from fdr_core.inputs.label_studio.setup import parse_label_config
 from harness.label_configs import PAIRWISE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -113,8 +114,9 @@ def _reading() -> Any:
 
 def _label_config(data: bytes) -> None:
     xml = data.decode("utf-8", "replace")
-    with suppress(UnusableValueError):
+    with suppress(FdrCoreError):
         parse_label_config.__wrapped__(xml)
+    with suppress(UnusableValueError):
         resolve(ProjectConfig.model_validate({}), xml, ("a", "b"))
 
 
@@ -224,7 +226,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "project settings",
         _config,
-        lambda: [b'{"q": 0.1, "outcomes": "left=1,right=-1", "publish": "tab,alerts", "copies": 5}'],
+        lambda: [b'{"q": 0.1, "answers": "left=1,B is worse=left", "publish": "tab,alerts", "copies": 5}'],
         110,
     ),
     Target("csv", _csv, lambda: [CSV, CSV.replace(b",", b";"), b"worker,left,right,label\nw,a,b,a\n"], 150),

@@ -7,12 +7,11 @@ from typing import Any
 from evenhand.domain import Project, ProjectRef
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
-from evenhand.label_studio.label_config import resolve
 from evenhand.label_studio.payloads import clean
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioForbiddenError, LabelStudioRejectedError
 from evenhand.label_studio.webhooks import ensure_webhook, service_url
 from evenhand.project_config import ProjectConfig, parse_config
-from evenhand.projects.reading import check_project
+from evenhand.projects.reading import check_project, resolve
 from evenhand.publish.cards import LABEL_CONFIG
 from evenhand.settings import Settings, is_loopback
 from evenhand.store import Store

@@ -12,12 +12,12 @@ from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import Service, open_service
 from evenhand.domain import Project, Trigger
 from evenhand.ingest.pull import pull_project
-from evenhand.label_studio.label_config import PREPARED_COIN, other_controls
 from evenhand.label_studio.webhooks import service_url
 from evenhand.project_config import ProjectConfig, parse_config
-from evenhand.projects.reading import reading_of
+from evenhand.projects.reading import reading_of, setup_of
 from evenhand.projects.sides import ASSIGNMENTS, assignment_of, setting_of, state_sides
 from evenhand.runs.first_look import first_look
+from fdr_core.inputs.label_studio.reading import PREPARED_COIN, other_controls
 from fdr_core.options import BY_NAME
 from fdr_core.terminal import printable
 
@@ -107,11 +107,9 @@ def _tell(service: Service, project: Project) -> None:
     reading = reading_of(project)
     if reading is not None:
         coin = f", coin {reading.coin!r}" if reading.coin else ""
-        click.echo(
-            f"  reads:      {reading.words}, left item {reading.item_left!r}, right item {reading.item_right!r}{coin}"
-        )
+        click.echo(f"  reads:      {reading.words}, {reading.shows}{coin}")
         read = [control.name for control in reading.controls]
-        others = other_controls(project.label_config, read)
+        others = other_controls(setup_of(project.label_config), read)
         if others:
             click.echo(
                 f"              not read: {', '.join(others)}; `--controls {','.join((*read, *others))}` judges them "

@@ -10,7 +10,6 @@ from evenhand.domain import Applied, Batch, Comparison, Project, Task
 from evenhand.errors import PayloadError
 from evenhand.ingest.reviews import take_reviews
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
-from evenhand.label_studio.label_config import Reading
 from evenhand.label_studio.payloads import JUDGE, clean, read_comparison, read_draft, read_judgement, read_task
 from evenhand.label_studio.people import user_names
 from evenhand.label_studio.review_fields import data_fields
@@ -19,6 +18,7 @@ from evenhand.projects.reading import check_project, reading_of
 from evenhand.projects.solved import resolve_read
 from evenhand.projects.task_states import refresh_states
 from evenhand.store import Store
+from fdr_core.inputs.label_studio.reading import Reading
 
 Json = dict[str, Any]
 

@@ -8,16 +8,17 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from evenhand.domain import Comparison, ProjectRef, Review, Status, Task, choice_of
+from evenhand.domain import Comparison, ProjectRef, Review, Task, choice_of
 from evenhand.errors import PayloadError
 from evenhand.json_values import Json, an_id, an_object, ids, objects, parse_json, parse_time, seen
 from evenhand.json_values import clean as clean
-from evenhand.label_studio.label_config import ReadControl, Reading
 from fdr_core.inputs.item_keys import item_key
-from fdr_core.inputs.label_studio_results import annotator_of, answer_text, chosen_in, lead_time_of, results_of
+from fdr_core.inputs.label_studio.answers import Given, GivenStatus, read_answer
+from fdr_core.inputs.label_studio.reading import ReadControl, Reading
+from fdr_core.inputs.label_studio.results import annotator_of, field_value, lead_time_of, results_of
 
 ALERT_PROJECT = "evenhand_project"
 ALERT_ANNOTATOR = "evenhand_annotator"
@@ -37,6 +38,7 @@ OUR_VERSIONS = "evenhand"
 #: Annotator ids of judges begin with this; those of people are numbers.
 JUDGE = "judge:"
 FIRST_JUDGEMENT = 2**52
+NO_READING = "the project's settings do not fit its label config"
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def read_comparison(annotation: Json, task: Task | None, reading: Reading | None
     left, right = (task.left_item, task.right_item) if task else (None, None)
     problem = _unjudgeable(annotator, task, reading)
     if problem and given.status in ("answer", "prediction"):
-        given = _Given("unreadable", problem)
+        given = Given("unreadable", problem)
     created = parse_time(annotation.get("created_at"))
     updated = parse_time(annotation.get("updated_at"))
     return Comparison(
@@ -194,7 +196,7 @@ def read_comparison(annotation: Json, task: Task | None, reading: Reading | None
         stratum=task.stratum if task else None,
         outcome=given.outcome,
         status=given.status,
-        reason=given.reason,
+        reason=given.reason if given.status == "unreadable" else None,
         ground_truth=annotation.get("ground_truth") is True,
         lead_time=lead_time_of(annotation.get("lead_time")),
         created_at=created if created is not None else updated or 0.0,
@@ -261,7 +263,7 @@ def read_review(annotation: Json, task: Json, alerts_project_id: int) -> Review 
 
 def item_of(data: Mapping[str, Any], field: str) -> tuple[str | None, str | None]:
     """Item id and readable label of a data field; long content and addresses get a short name of their own."""
-    value = _value(data, field)
+    value = field_value(data, field)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None, None
     key = item_key(value)
@@ -294,87 +296,13 @@ def prediction(task: Task, reading: Reading, lean: float | None, model_version: 
     return {**empty, "result": [result], "score": round(max(left_probability, 1.0 - left_probability), 6)}
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What an annotation holds: a status with its reason, the outcome that is judged, and that of each control."""
-
-    status: Status
-    reason: str | None = None
-    outcome: float | None = None
-    answers: Mapping[str, float] | None = None
-
-
-def _given(annotation: Json, reading: Reading | None) -> _Given:
-    """Read an annotation's results."""
-    if annotation.get("was_cancelled") is True:
-        return _Given("skip")
-    raw = annotation.get("result")
-    if raw is None or raw == []:
-        return _Given("empty")
-    if reading is None:
-        return _Given("unreadable", "the project's settings do not fit its label config")
-    if not isinstance(raw, list):
-        return _Given("unreadable", f"result is {seen(raw)}; expected a list")
-    results = results_of(annotation)
-    parts = {control.name: _given_to(results, control, reading) for control in reading.controls}
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    answers = {
-        name: part.outcome for name, part in parts.items() if part.status == "answer" and part.outcome is not None
-    }
-    judged = parts[reading.decides.name] if reading.decides else _together(list(parts.values()))
-    if judged.status == "empty" and answers:
-        judged = _Given("answer")  # something was answered, but nothing that is judged
-    return replace(judged, answers=answers or None)
-
-
-def _together(parts: Sequence[_Given]) -> _Given:
-    """One answer of several: the mean, since what one person says of one pair at a time stands under one coin."""
-    unreadable = [part for part in parts if part.status == "unreadable"]
-    outcomes = [part.outcome for part in parts if part.outcome is not None]
-    if unreadable or not outcomes:
-        return unreadable[0] if unreadable else parts[0]
-    status: Status = "prediction" if any(part.status == "prediction" for part in parts) else "answer"
-    return _Given(status, None, sum(outcomes) / len(outcomes))
-
-
-def _given_to(results: Sequence[Mapping[str, Any]], control: ReadControl, reading: Reading) -> _Given:
-    """What the results say to one control."""
-    result, reason = _own_result(results, control, reading)
-    if result is None:
-        return _Given("empty") if reason is None else _Given("unreadable", reason)
-    answer, reason = _chosen(result, control)
-    if answer is None:
-        return _Given("unreadable", reason)
-    outcome = control.outcomes.get(answer)
-    if outcome is None:
-        known = ", ".join(control.outcomes)
-        return _Given("unreadable", f"answer {answer[:80]!r} has no outcome; known answers: {known}")
-    return _Given("prediction" if result.get("origin") == "prediction" else "answer", None, outcome)
-
-
-def _own_result(
-    results: Sequence[Mapping[str, Any]], control: ReadControl, reading: Reading
-) -> tuple[Mapping[str, Any] | None, str | None]:
-    """The result of a control; a lone one of its type from a control that no longer exists was renamed."""
-    own = [result for result in results if result.get("from_name") == control.name]
-    if not own and len(reading.controls) == 1:
-        own = [r for r in results if r.get("type") == control.type and r.get("from_name") not in reading.names]
-    if len(own) > 1:
-        return None, f"{len(own)} results for control {control.name!r}; expected one"
-    return (own[0], None) if own else (None, None)
-
-
-def _chosen(result: Mapping[str, Any], control: ReadControl) -> tuple[str | None, str | None]:
-    """The answer as text, or why it cannot be read."""
-    value = result.get("value")
-    if not isinstance(value, dict):
-        return None, f"value is {seen(value)}; expected an object"
-    chosen = chosen_in(value, (control.type,))
-    text = answer_text(chosen) if control.type == "rating" or isinstance(chosen, str) else None
-    if text is not None:
-        return text, None
-    return None, f"the {control.type} answer is {seen(chosen)}; expected one of {', '.join(control.outcomes)}"
+def _given(annotation: Json, reading: Reading | None) -> Given:
+    """What the annotation holds; without a reading whether it holds anything."""
+    if reading is not None:
+        return read_answer(annotation, reading)
+    is_empty = annotation.get("result") in (None, [])
+    status: GivenStatus = "skip" if annotation.get("was_cancelled") is True else "empty" if is_empty else "unreadable"
+    return Given(status, NO_READING if status == "unreadable" else None)
 
 
 def _unjudgeable(annotator: str | None, task: Task | None, reading: Reading | None) -> str | None:
@@ -382,7 +310,7 @@ def _unjudgeable(annotator: str | None, task: Task | None, reading: Reading | No
     if annotator is None:
         return "completed_by is empty; the answer belongs to nobody"
     if reading is None:
-        return "the project's settings do not fit its label config"
+        return NO_READING
     if task is None:
         return "the task's data are not known yet"
     missing = [
@@ -407,23 +335,8 @@ def _task_id(annotation: Json, task: Task | None) -> int | None:
 
 def _annotator(value: Any) -> str | None:
     """Annotator id as text; completed_by is an id or a user object."""
-    who = annotator_of(value, ("id", "email"))
+    who = annotator_of(value)
     return None if who is None else str(who)[:200]
-
-
-def _value(data: Mapping[str, Any], field: str) -> Any:
-    """A data field; the path a.b or a[0] is tried where no field has that very name."""
-    if field in data:
-        return data[field]
-    value: Any = data
-    for part in re.findall(r"[^.\[\]]+", field):
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part[:9]) < len(value):
-            value = value[int(part[:9])]
-        else:
-            return None
-    return value
 
 
 def _nearest_answer(outcomes: Mapping[str, float], lean: float) -> str | None:

@@ -1,14 +1,37 @@
 """How a project's annotations are read: its settings laid over its label config."""
 
 import json
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
 from evenhand.domain import Project, Trigger
 from evenhand.errors import UnusableValueError
-from evenhand.label_studio.label_config import Reading, resolve
 from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.store import Store
+from fdr_core.errors import FdrCoreError
+from fdr_core.inputs.label_studio.reading import Reading, Wanted
+from fdr_core.inputs.label_studio.reading import resolve as resolve_wanted
+from fdr_core.inputs.label_studio.setup import Setup, parse_label_config
+
+WANTED = ("control", "controls", "item_left", "item_right", "coin", "stratum")
+
+
+def resolve(config: ProjectConfig, label_config: str, task_fields: Collection[str] = ()) -> Reading:
+    """Fit a project's settings to its label config; raises UnusableValueError."""
+    wanted = Wanted(**{name: getattr(config, name) for name in WANTED}, answers=config.answers or {})
+    try:
+        return resolve_wanted(wanted, parse_label_config(label_config), task_fields)
+    except FdrCoreError as error:
+        raise UnusableValueError(str(error)) from error
+
+
+def setup_of(label_config: str) -> Setup:
+    """The controls and fields of a label config; an empty setup where it cannot be parsed, which `resolve` says."""
+    try:
+        return parse_label_config(label_config)
+    except FdrCoreError:
+        return Setup(())
 
 
 def reading_of(project: Project) -> Reading | None:

@@ -6,13 +6,13 @@ import secrets
 from typing import Any
 
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
-from evenhand.label_studio.label_config import PREPARED_COIN, Reading, parse_label_config
 from evenhand.label_studio.review_fields import without_ranks
 from evenhand.label_studio.transport import LabelStudioMissingError
-from evenhand.projects.reading import reading_of
+from evenhand.projects.reading import reading_of, setup_of
 from evenhand.publish.context import Context
 from evenhand.publish.review_tasks import heaviest_tasks
 from evenhand.store import Store
+from fdr_core.inputs.label_studio.reading import PREPARED_COIN, Reading
 
 logger = logging.getLogger("evenhand.publish.follow_up")
 
@@ -72,7 +72,7 @@ def _flipped(task: Json, reading: Reading, label_config: str) -> Json:
     data = without_ranks(task.get("data") or {})
     is_swapped = bool(secrets.randbits(1))
     if is_swapped:
-        shown = parse_label_config(label_config)
+        shown = setup_of(label_config)
         read = {control.name for control in reading.controls}
         pairs = {(reading.item_left, reading.item_right)}
         for names in {control.to_name for control in shown.controls if control.name in read}:

@@ -6,13 +6,13 @@ from typing import Any
 from evenhand.domain import Project, ProjectRef, Run, Task
 from evenhand.json_values import ids
 from evenhand.label_studio import payloads
-from evenhand.label_studio.label_config import Reading
 from evenhand.project_config import ProjectConfig
 from evenhand.projects.model_version import current_version
 from evenhand.projects.reading import reading_of
 from evenhand.settings import Settings
 from evenhand.store import Store
 from fdr_core.consensus.score_scale import expected_outcome
+from fdr_core.inputs.label_studio.reading import Reading
 
 #: Tasks that are read at a time.
 PART = 500

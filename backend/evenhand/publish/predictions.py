@@ -3,13 +3,13 @@
 from typing import Any
 
 from evenhand.domain import Task
-from evenhand.label_studio.label_config import Reading
 from evenhand.label_studio.payloads import prediction
 from evenhand.projects.reading import reading_of
 from evenhand.projects.task_states import refresh_states
 from evenhand.publish.context import STATE, Context, content_hash
 from evenhand.publish.plan import PREFIX, Plan, make_plan
 from evenhand.publish.predict import expected
+from fdr_core.inputs.label_studio.reading import Reading
 
 CHANNEL = "predictions"
 VERSION = "version"

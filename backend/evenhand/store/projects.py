@@ -14,7 +14,7 @@ from evenhand.store.decisions import DecisionStore
 from evenhand.store.project_rows import missing_project
 from evenhand.store.schema import projects
 
-READING_KEYS = ("control", "controls", "item_left", "item_right", "coin", "stratum", "outcomes", "judges")
+READING_KEYS = ("control", "controls", "item_left", "item_right", "coin", "stratum", "answers", "judges")
 MAX_FIELDS = 200
 
 

@@ -42,4 +42,4 @@ def settings_form(page: str) -> dict[str, str]:
     for name, options in re.findall(r'<select id="set-[^"]+" name="([^"]+)".*?>(.*?)</select>', page, re.DOTALL):
         (form[name],) = re.findall(r'value="([^"]*)" selected', options)
     form |= dict.fromkeys(re.findall(r'type="checkbox" id="[^"]+" name="([^"]+)"[^>]* checked', page), "on")
-    return {**form, "outcomes": ""}
+    return {**form, "answers": ""}

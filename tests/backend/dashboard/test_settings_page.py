@@ -57,7 +57,7 @@ def test_settings_changed_are_stored_and_empty_schedule_means_never(
         ({"q": "lots"}, "q must be a number between 0 and 1, such as 0.1; you typed lots"),
         ({"every_minutes": "0"}, "every_minutes must be greater than or equal to 0.1; you typed 0"),
         ({"control": "nonsense"}, "has no control"),
-        ({"outcomes": "{"}, "outcomes"),
+        ({"answers": "{"}, "answers"),
         ({"lbi": "draws=-1"}, "lbi: draws was -1; expected a whole number from 1"),
         ({"lbi": "off", "decide_by": "lbi"}, "knockoff LBI was left out"),
         ({"lbi": "construction=magic"}, "construction was 'magic'; expected one of auto, flip, paper"),

@@ -157,17 +157,12 @@ def test_label_studio_what_is_no_answer_is_counted_by_reason() -> None:
         task(3, annotation(1), text1="a", text2=None),
         {"id": 4, "data": {"text1": "a", "text2": "b"}, "annotations": None},
     ]
-    c = Comparisons.from_label_studio(tasks)
-    assert list(c.annotators) == [1, 6]
-    assert c.excluded == {
-        "skipped": 1,
-        "empty": 2,
-        "prediction": 1,
-        "unreadable": 2,
-        "without annotator": 1,
-        "same item twice": 1,
-        "without items": 1,
-    }
+    enough = [task(number, annotation(1)) for number in range(10, 60)]
+    c = Comparisons.from_label_studio([*tasks, *enough])
+    assert list(c.annotators) == [1, 6, 7]
+    missing = "the pairwise answer is missing; expected one of left, right"
+    expected = {"skipped": 1, "empty": 2, "prediction": 1, "without annotator": 1, "same item twice": 1}
+    assert c.excluded == {**expected, "without items": 1, missing: 1}
     assert c.skips is not None
     assert (c.skips.annotator.tolist(), c.skips.coin.tolist()) == ([-1], [0])
 
@@ -246,22 +241,23 @@ def rated(value: dict[str, object], kind: str) -> dict[str, object]:
 
 def test_label_studio_choices_and_ratings_follow_the_map() -> None:
     choices = [task(1, rated({"choices": ["Much better A"]}, "choices"), rated({"choices": ["Same"]}, "choices"))]
-    c = Comparisons.from_label_studio(choices, outcomes={"Much better A": 1, "same": 0})
+    c = Comparisons.from_label_studio(choices, answers={"Much better A": 1, "same": 0})
     assert c.outcome.tolist() == [1.0, 0.0]
     ratings = [task(1, rated({"rating": 1}, "rating"), rated({"rating": 5}, "rating"))]
-    c = Comparisons.from_label_studio(ratings, control="pref", outcomes={"1": 1, "3": 0, "5": -1})
+    c = Comparisons.from_label_studio(ratings, control="pref", answers={"1": "left", "5": "right"})
     assert c.outcome.tolist() == [1.0, -1.0]
 
 
-def test_label_studio_choices_without_a_map_name_the_controls() -> None:
-    with pytest.raises(InputError, match=r"controls found: pref \(choices\); .* give outcomes"):
-        Comparisons.from_label_studio([task(1, rated({"choices": ["Much better A"]}, "choices"))])
+def test_label_studio_choices_that_nobody_understands_are_named_with_the_option() -> None:
+    answers = [rated({"choices": [word]}, "choices") for word in ("Ez a jobb", "Az a jobb")]
+    with pytest.raises(InputError, match=r"--control pref --answers 'Ez a jobb=left,Az a jobb=right'"):
+        Comparisons.from_label_studio([task(1, *answers)])
 
 
-@pytest.mark.parametrize("outcome", [2, float("nan"), "left", True])
+@pytest.mark.parametrize("outcome", [2, float("nan"), "up", True])
 def test_label_studio_map_outside_the_range_is_a_configuration_error(outcome: Any) -> None:
-    with pytest.raises(ConfigurationError, match="expected a number from -1"):
-        Comparisons.from_label_studio([task(1, annotation())], outcomes={"left": outcome})
+    with pytest.raises(ConfigurationError, match="expected left, right, tie"):
+        Comparisons.from_label_studio([task(1, annotation())], answers={"left": outcome})
 
 
 def test_label_studio_json_min_equals_json() -> None:

@@ -65,11 +65,12 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             ),
             Field("stratum", "Stratum", "Data field that groups tasks, such as the prompt.", "field"),
             Field(
-                "outcomes",
-                "Outcomes",
-                "For Choices and Rating: what each answer means, from 1 (left preferred) to −1 (right preferred).",
+                "answers",
+                "Answers",
+                "What answers mean whose words do not tell: left, right, tie, both, neither, skip, or 1 (left) to −1 "
+                "(right).",
                 "area",
-                placeholder='{"A": 1, "tie": 0, "B": -1}',
+                placeholder='{"A is worse": "right", "Same": "tie"}',
             ),
         ),
     ),

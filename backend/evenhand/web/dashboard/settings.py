@@ -9,9 +9,8 @@ from werkzeug.wrappers import Response
 
 from evenhand.domain import Project
 from evenhand.errors import UnusableValueError
-from evenhand.label_studio.label_config import parse_label_config, resolve
 from evenhand.project_config import ProjectConfig, UnfitSettingsError
-from evenhand.projects.reading import change_config
+from evenhand.projects.reading import change_config, resolve, setup_of
 from evenhand.store.projects import READING_KEYS
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_store
@@ -20,7 +19,7 @@ from evenhand.web.dashboard.setting_fields import GROUPS, Field
 
 FIELDS: tuple[Field, ...] = tuple(field for _, _, fields in GROUPS for field in fields)
 # Left empty these mean "not at all", rather than the default.
-NONE_IF_EMPTY = frozenset({"every_minutes", "every_answers", "outcomes"})
+NONE_IF_EMPTY = frozenset({"every_minutes", "every_answers", "answers"})
 
 
 @bp.get(f"/projects/<{ID}:project_id>/settings")
@@ -92,8 +91,8 @@ def _shown(config: ProjectConfig) -> dict[str, Any]:
     """Settings as the form shows them."""
     plain = config.to_json()
     shown = {key: _text(value) for key, value in plain.items() if key != "publish"}
-    if plain["outcomes"] is not None:
-        shown["outcomes"] = json.dumps(plain["outcomes"], ensure_ascii=False)
+    if plain["answers"] is not None:
+        shown["answers"] = json.dumps(plain["answers"], ensure_ascii=False)
     return {**shown, **{f"publish.{name}": value for name, value in plain["publish"].items()}}
 
 
@@ -116,10 +115,7 @@ def _in_use(found: Project) -> dict[str, str | None]:
 
 def _offered(found: Project) -> dict[str, list[str]]:
     """Names that fit the field settings, for suggestions."""
-    try:
-        parsed = parse_label_config(found.label_config)
-    except UnusableValueError:
-        return {"control": [], "field": sorted(found.task_fields)}
+    parsed = setup_of(found.label_config)
     return {
         "control": [control.name for control in parsed.controls],
         "field": sorted({*parsed.fields.values(), *found.task_fields}),

@@ -1,11 +1,14 @@
 """Label Studio's exports as formats of the registry: JSON, JSON_MIN and CSV."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from fdr_core.inputs import label_studio
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format
+from fdr_core.inputs.label_studio.exports import read_export
+from fdr_core.inputs.label_studio.reading import Wanted
+from fdr_core.inputs.label_studio.words import answers_from
 from fdr_core.inputs.source import Record, Source
 
 _SHARED_LACKS = (
@@ -28,15 +31,21 @@ def _is_csv(source: Source) -> bool:
     return source.kind == "csv" and {"annotation_id", "annotator"} <= set(source.names)
 
 
-def _read_json(source: Source) -> RawAnswers:
-    return label_studio.read_export(source.records, where=source.where)
+def wanted_of(fields: Mapping[str, Any]) -> tuple[Wanted, Any]:
+    """What options say of an export's reading, and its label config."""
+    others = {name: value for name, value in fields.items() if name not in ("answers", "label_config")}
+    return Wanted(**others, answers=answers_from(fields.get("answers"))), fields.get("label_config")
 
 
-def _read_csv(source: Source) -> RawAnswers:
+def _read_json(source: Source, **fields: Any) -> RawAnswers:
+    return read_export(source.records, *wanted_of(fields), where=source.where)
+
+
+def _read_csv(source: Source, **fields: Any) -> RawAnswers:
     """A CSV export is JSON_MIN with every value written as text; what is JSON in it is parsed."""
     frame = source.frame(source.names, text=source.names)
     tasks = [{str(name): _parsed(value) for name, value in row.items()} for row in frame.to_dict("records")]
-    return label_studio.read_export([_numbered(task) for task in tasks], where=source.where)
+    return read_export([_numbered(task) for task in tasks], *wanted_of(fields), where=source.where)
 
 
 def _parsed(value: Any) -> Any:
