@@ -1,8 +1,9 @@
 """The decision, measured: false discovery rate and power on crowds of known making, and finds on real ones.
 
-python -m benchmarks.decision [--quick] [--case NAME] [--first NUMBER] [--sets N]
+python -m benchmarks.decision [--quick] [--case NAME ...] [--first NUMBER] [--sets N]
 
-Data sets have numbers from 7000 on unless told otherwise, which nothing was tuned on. Real sets are read where their
+Data sets have numbers from 7000 on unless told otherwise, which nothing was tuned on; tested by "none" counts the
+lists that the audit refused. Real sets are read where their
 folder is present.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ import pandas as pd
 from benchmarks.results.real_data import folder, read, state
 from fdr_core import Comparisons, detect
 from harness.breakers import BREAKERS, CROWDS
+from harness.premises import PREMISES
 from harness.scenarios import Q, Scenario
 
 FIRST_SET = 7000
@@ -34,6 +37,7 @@ PROCESSES = 2
 
 #: Data sets by name of the crowd.
 SETS = {
+    **dict.fromkeys((crowd.name for crowd in PREMISES), 200),
     **dict.fromkeys(("H1", "H2", "H3", "H6", "H7", "H9", "H10", "team-30", "team-12"), 100),
     **dict.fromkeys(("H4", "H5", "H8", "team-better-left", "never-swapped"), 40),
     **{name: 200 if crowd.is_null else 60 for name, crowd in CROWDS.items() if crowd in BREAKERS},
@@ -48,6 +52,7 @@ class Measured:
     fdp: np.ndarray
     power: np.ndarray
     ways: tuple[str, ...]
+    kinds: tuple[str, ...]
 
     def row(self, case: Scenario) -> str:
         """One line of the table."""
@@ -58,22 +63,23 @@ class Measured:
         goal = "" if case.floor is None else f"{case.floor:.2f}"
         held = "yes" if rate <= Q + 2 * max(se, 1e-9) else "NO"
         reached = "" if case.floor is None else ("yes" if self.power.mean() >= case.floor else "NO")
-        ways = ", ".join(sorted(set(self.ways)))
+        ways = ", ".join(f"{way} {count}" for way, count in sorted(Counter(self.ways).items()))
+        ways += f"; proven {sum('proven' in kind for kind in self.kinds)}"
         return f"| {case.name} | {n} | {rate:.3f} ({se:.3f}) | {held} | {power} | {goal} | {reached} | {ways} |"
 
 
 def measure(case: Scenario, numbers: range, pool: ProcessPoolExecutor) -> Measured:
     """Simulate, decide and compare with the truth."""
     found = list(pool.map(_one, [case] * len(numbers), numbers, chunksize=4))
-    fdp, power, ways = zip(*found, strict=True)
-    return Measured(np.array(fdp), np.array(power), ways)
+    fdp, power, ways, kinds = zip(*found, strict=True)
+    return Measured(np.array(fdp), np.array(power), ways, kinds)
 
 
-def _one(case: Scenario, number: int) -> tuple[float, float, str]:
+def _one(case: Scenario, number: int) -> tuple[float, float, str, str]:
     truth = case.simulate(number)
     result = detect(truth.comparisons, q=Q, min_bias=case.min_bias, lbi=None)
     power = truth.power(result.flagged) if truth.is_biased.any() else -1.0
-    return truth.false_discovery_proportion(result.flagged), power, result.audit.how
+    return truth.false_discovery_proportion(result.flagged), power, result.audit.how, result.guarantee.kind
 
 
 def real_rows() -> Iterable[str]:
@@ -131,13 +137,14 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data sets")
-    parser.add_argument("--case", help="one case only, by its name; 'real' for the real sets")
-    parser.add_argument("--first", type=int, default=FIRST_SET, help="number of the first data set")
+    parser.add_argument("--case", nargs="+", help="some cases only, by name; 'real' for the real sets")
+    parser.add_argument("--first", type=int, help="number of the first data set")
     parser.add_argument("--sets", type=int, help="data sets of every case")
     chosen = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    cases = [CROWDS[name] for name in SETS if chosen.case in (None, name)]
+    crowds = {**CROWDS, **{crowd.name: crowd for crowd in PREMISES}}
+    cases = [crowds[name] for name in SETS if chosen.case is None or name in chosen.case]
     if cases:
         print(
             "| case | sets | FDR (SE) | <= q + 2 SE | power | goal | reached | tested by |\n"
@@ -146,9 +153,10 @@ def main() -> None:
         with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
             for case in cases:
                 planned = max(4, round(QUICK * SETS[case.name])) if chosen.quick else SETS[case.name]
-                numbers = range(chosen.first, chosen.first + (chosen.sets or planned))
+                first = chosen.first or FIRST_SET
+                numbers = range(first, first + (chosen.sets or planned))
                 print(measure(case, numbers, pool).row(case), flush=True)
-    if chosen.case in (None, "real"):
+    if chosen.case is None or "real" in chosen.case:
         print("\n| set | found | time |\n|---|---|---|")
         for row in real_rows():
             print(row, flush=True)

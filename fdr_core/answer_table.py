@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from fdr_core.answers import Answers, Sums, sum_answers
 from fdr_core.audit import AuditInput
+from fdr_core.audit.classes import guessed_classes
 from fdr_core.codes import mix
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import InputError
@@ -76,6 +78,7 @@ class AnswerTable:
     def audit_input(self) -> AuditInput:
         """What the audit looks at."""
         c = self.comparisons
+        item_class, class_names = self._classes()
         return AuditInput(
             self.answers,
             self.sums,
@@ -84,7 +87,18 @@ class AnswerTable:
             self.statistics.excluded,
             stratum=None if c is None or c.stratum is None else _first_by_coin(c.coin, c.stratum)[self.answers.coin],
             time=None if c is None or c.time is None else _first_by_coin(c.coin, c.time)[self.answers.coin],
+            item_class=item_class,
+            class_names=class_names,
         )
+
+    def _classes(self) -> tuple[Ints | None, Sequence[str]]:
+        """Class of every item: as named by the caller, else guessed from the items' names."""
+        c = self.comparisons
+        if c is None or c.item_class is None:
+            return guessed_classes(self.items) or (None, ())
+        of = dict(zip(c.items, c.item_class, strict=True))
+        names, code = np.unique([str(of[item]) for item in self.items], return_inverse=True)
+        return np.asarray(code, dtype=np.int64), names.tolist()
 
 
 def _first_by_coin(coin: Ints, values: NDArray[Any]) -> NDArray[Any]:

@@ -86,6 +86,8 @@ class Comparisons:
         Labels of the coins, None where every answer has its own.
     features : DataFrame or None
         What is known of the items of every answer, for leans beyond position (`fdr_core.other_leans`).
+    item_class : (n,) object or None
+        Class of every item (`with_item_class`), which the audit tests; None: guessed from the items' names.
     """
 
     annotators: NDArray[np.object_]
@@ -104,6 +106,7 @@ class Comparisons:
     skips: Skips | None = None
     coins: NDArray[np.object_] | None = None
     features: pd.DataFrame | None = None
+    item_class: NDArray[np.object_] | None = None
 
     @classmethod
     def from_arrays(
@@ -306,6 +309,11 @@ class Comparisons:
             f"coins: {self.coin_source})"
         )
 
+    def with_item_class(self, of: Mapping[Any, str]) -> Self:
+        """Name the class of every item, such as the model that wrote it; items that ``of`` lacks are one class."""
+        labels = np.array([of.get(item, "") for item in self.items], dtype=object)
+        return replace(self, item_class=labels)
+
     def take(self, mask: NDArray[np.bool_] | NDArray[np.integer[Any]]) -> Self:
         """
         Keep some answers, coded anew so that every label still occurs; skips are not carried over.
@@ -339,6 +347,7 @@ class Comparisons:
                 "items": self.items[part.items.astype(np.int64)],
                 "strata": self.strata[part.strata.astype(np.int64)],
                 "coin_source": self.coin_source,
+                "item_class": None if self.item_class is None else self.item_class[part.items.astype(np.int64)],
                 "coins": None if self.coins is None or part.coins is None else self.coins[part.coins.astype(np.int64)],
             }
         )

@@ -24,6 +24,8 @@ METHODS = ("auto", "flip", "paper")
 FEWEST_SHARED_COINS = 20
 #: Fewer annotators than this have no median that a lean could be held against.
 FEWEST_TO_COMPARE = 10
+#: As many classes of items are named; more are not.
+_NAMED = 8
 #: Below this smallest eigenvalue of Sigma biases and item scores are not separable.
 SEPARABLE = 1e-3
 
@@ -156,6 +158,9 @@ class _Case:
     def mention_the_design(self) -> None:
         """Say what deserves a word whatever the decision."""
         figures = self.figures
+        if 1 < len(self.data.class_names) <= _NAMED:
+            names = ", ".join(self.data.class_names)
+            self.say(f"Items are also tested by class; these were told apart: {names}.")
         if figures["components"] > 1:
             self.say(
                 f"The items fall into {figures['components']} groups never compared with each other; each is ranked "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ class AuditInput:
     skips : left item, right item and number of the skipped presentations.
     excluded : answers left out, by reason.
     stratum, time : (rows,) of the answers, where known: batches that may have been prepared apart.
+    item_class : (items,) where known: who wrote the item, or the like; class_names : of its codes.
     """
 
     answers: Answers
@@ -44,6 +45,8 @@ class AuditInput:
     excluded: Mapping[str, int] = field(default_factory=dict)
     stratum: Ints | None = None
     time: Floats | None = None
+    item_class: Ints | None = None
+    class_names: Sequence[str] = ()
 
 
 def describe(answers: Answers, data: AuditInput, both_orders_share: float) -> dict[str, Any]:

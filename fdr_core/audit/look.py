@@ -7,17 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.stats import norm
+
 from fdr_core.answers import Answers
 from fdr_core.audit.figures import AuditInput
 from fdr_core.audit.sides import (
-    GROUP_LEVEL,
     HARMLESS,
     SMALL_TEAM,
     Z_LIMIT,
     Z_LIMIT_SMALL_TEAM,
     Gaps,
+    GroupTest,
+    balance,
     coin_gaps,
     group_tests,
+    level_of_each,
     skips_z,
 )
 
@@ -44,7 +48,7 @@ class SidesLook:
 def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -> SidesLook:
     """Ask whether chance decided the sides; adds what it measured to ``figures``."""
     gaps = coin_gaps(answers, figures["items"], figures["annotators"])
-    limit = Z_LIMIT_SMALL_TEAM if figures["annotators"] < SMALL_TEAM else Z_LIMIT
+    limit = _z_limit(data, figures)
     figures.update(
         sides_z=round(gaps.z, 4),
         sides_z_limit=limit,
@@ -53,6 +57,11 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
     )
     one_order = figures["shared_answers"] > 0.5
     if figures["items_under_one_coin"] > 0.5:
+        test = None if data.item_class is None else balance("class of items", answers, gaps.use.coin, data.item_class)
+        if test is not None:
+            figures["sides_p_by_class_of_items"] = round(test.p_value, 6)
+            if test.p_value < level_of_each(1, figures["coins"]):
+                return SidesLook(PLACED, _by_group(test), _PREPARE)
         reason = "Most items occur under one coin only, so sides cannot be tested; the recorded coins are trusted."
         return SidesLook(ONE_ORDER if one_order else UNKNOWN, reason, is_testable=False)
     for objection in (*_objections(gaps, limit, data, figures), *_skips_object(answers, data, figures)):
@@ -65,6 +74,13 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
     )
 
 
+def _z_limit(data: AuditInput, figures: dict[str, Any]) -> float:
+    """Of all coins together: recorded ones are refused by the level of the other tests, since nothing takes over."""
+    if data.coin_source == "coin":
+        return round(float(norm.isf(level_of_each(1, figures["coins"]) / 2)), 2)
+    return Z_LIMIT_SMALL_TEAM if figures["annotators"] < SMALL_TEAM else Z_LIMIT
+
+
 def _objections(gaps: Gaps, limit: float, data: AuditInput, figures: dict[str, Any]) -> Iterator[SidesLook]:
     """Leans of the design that are beyond chance and large enough to matter."""
     harmless = HARMLESS / math.sqrt(figures["answers_90th_percentile"])
@@ -75,15 +91,26 @@ def _objections(gaps: Gaps, limit: float, data: AuditInput, figures: dict[str, A
             f"(z = {gaps.z:.2f}, limit {limit}).",
             _PREPARE,
         )
-    for test in group_tests(gaps, data.stratum, data.time):
-        figures[f"sides_p_by_{test.name}"] = round(test.p_value, 6)
-        if test.p_value < GROUP_LEVEL and test.lean > harmless:
-            yield SidesLook(
-                PLACED,
-                f"Sides do not look random {test.name} by {test.name}: the better item stands left too often in some "
-                f"and right too often in others (p = {test.p_value:.1g}).",
-                _PREPARE,
-            )
+    tests = list(group_tests(gaps, data.stratum, data.time, data.item_class))
+    level = level_of_each(len(tests), figures["coins"])
+    figures["sides_p_limit"] = level
+    for test in tests:
+        figures[f"sides_p_by_{test.name.replace(' ', '_')}"] = round(test.p_value, 6)
+        if test.p_value < level and test.lean > harmless:
+            yield SidesLook(PLACED, _by_group(test), _PREPARE)
+
+
+def _by_group(test: GroupTest) -> str:
+    """Say which groups are not balanced."""
+    if test.name in ("item", "class of items"):
+        return (
+            f"Sides do not look random {test.name} by {test.name}: some stand left too often and others right "
+            f"(p = {test.p_value:.1g})."
+        )
+    return (
+        f"Sides do not look random {test.name} by {test.name}: the better item stands left too often in some and right "
+        f"too often in others (p = {test.p_value:.1g})."
+    )
 
 
 def _skips_object(answers: Answers, data: AuditInput, figures: dict[str, Any]) -> Iterator[SidesLook]:

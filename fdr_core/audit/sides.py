@@ -1,4 +1,4 @@
-"""Were the better items placed on one side? Over all coins, annotator by annotator, and batch by batch."""
+"""Did chance decide the sides? Of the better items, over all coins and group by group; and of every item by itself."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from scipy.stats import chi2
 
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.audit.coins import CoinUse
-from fdr_core.codes import compact_codes, distinct_pairs, first_rows, mix
+from fdr_core.codes import compact_codes, distinct_pairs, first_rows, joint_codes, mix
 from fdr_core.design import item_solver, ridge_for
-from fdr_core.types import Floats, Ints, Mask
+from fdr_core.types import Floats, Ints
 
 #: |z| beyond which sides are taken as not random; stricter for small teams, where a flip in error weighs more.
 #: With the tests over groups a sound design fails in about one of a hundred cases, in a small team in four.
 Z_LIMIT, Z_LIMIT_SMALL_TEAM, SMALL_TEAM = 2.65, 2.05, 30
-#: Level of each test over groups (annotators, batches, strata).
-GROUP_LEVEL = 0.001
+#: Level of all tests over groups (items, classes of items, annotators, batches, strata) together, in all runs.
+LEVEL = 0.005
+#: Runs with about so many coins share a half of the level; with twice as many a sixth, then a twelfth, and so on.
+FIRST_COINS = 100
 #: A lean of the design is harmless while ``lean x sqrt(90th percentile of n_j)`` stays below this: with sides that far
 #: from random a crowd of honest annotators had a flag in about q of simulations (`python -m benchmarks.sides`).
 HARMLESS = 0.3
 #: Answers are split into at most this many batches, of at least this many coins.
 BATCHES, BATCH_COINS = 10, 20
-#: Rows whose order follows the sides: so large a share of neighbours, of at least so many, shows the same.
-SORTED_FROM, FEWEST_NEIGHBOURS = 0.9, 20
 #: Annotators whose shared coins are looked at, those with the most.
 MOST_ANNOTATORS = 2000
 #: z is about this times (2p - 1) sqrt(coins) where the better item stands left with probability p.
@@ -95,7 +95,7 @@ def sides_z(answers: Answers, n_items: int, n_annotators: int) -> tuple[float, i
 
 @dataclass(frozen=True)
 class GroupTest:
-    """Whether the better items stand on one side within groups, whichever side that is in each.
+    """Whether the better items, or the group's own, stand on one side within groups, whichever side that is in each.
 
     Attributes
     ----------
@@ -109,20 +109,38 @@ class GroupTest:
     lean: float
 
 
-def group_tests(gaps: Gaps, stratum: Ints | None, time: Floats | None) -> Iterator[GroupTest]:
-    """Look annotator by annotator, batch by batch in order of arrival, and stratum by stratum where known.
+def level_of_each(n_tests: int, n_coins: int) -> float:
+    """Level of each of several tests at a run with so many coins.
+
+    Runs are many and see nearly the same coins; all runs up to the k-th doubling of the coins get 1 / (k (k + 1)) of
+    the level, which sums to 1 however long the project lives.
+    """
+    k = 1 + int(math.log2(max(n_coins / FIRST_COINS, 1.0)))
+    return LEVEL / max(n_tests, 1) / (k * (k + 1))
+
+
+def group_tests(
+    gaps: Gaps, stratum: Ints | None, time: Floats | None, item_class: Ints | None = None
+) -> Iterator[GroupTest]:
+    """Look item by item, class by class, annotator by annotator, and batch by batch and stratum by stratum.
 
     Parameters
     ----------
-    stratum, time : (rows,) of the answers behind ``gaps``. Without times the order of the coins tells batches, unless
-        the rows were sorted by what stood left or by the answer: that order says nothing about how sides came about.
+    stratum, time : (rows,) of the answers behind ``gaps``, where known. Rows are in no order that says anything, so
+        there are batches only where answers carry times.
+    item_class : (items,) of every item, where known.
     """
-    annotator, coin = gaps.use.answers.annotator, gaps.use.coin
+    answers, coin = gaps.use.answers, gaps.use.coin
+    yield balance("item", answers, coin)
+    if item_class is not None:
+        yield balance("class of items", answers, coin, item_class)
+    annotator, met = answers.annotator, coin
     if not gaps.use.are_own:
-        annotator, coin = distinct_pairs(annotator, coin)
-    yield _test("annotator", gaps.x, *_busiest(annotator, coin))
+        annotator, met = distinct_pairs(annotator, coin)
+    annotator, met = _busiest(annotator, met)
+    yield _test("annotator", gaps.x[met], annotator, met)
     coins = np.arange(gaps.use.n_coins)
-    if len(coins) >= 2 * BATCH_COINS and (time is not None or not _is_sorted_by_side(gaps.use)):
+    if len(coins) >= 2 * BATCH_COINS and time is not None and not np.isnan(time).any():
         yield _test("batch", gaps.x, _batches(gaps.use, time), coins)
     if stratum is not None:
         of_coin = np.zeros(len(coins), dtype=np.int64)
@@ -130,34 +148,35 @@ def group_tests(gaps: Gaps, stratum: Ints | None, time: Floats | None) -> Iterat
         yield _test("stratum", gaps.x, of_coin, coins)
 
 
-def _batches(use: CoinUse, time: Floats | None) -> Ints:
-    """Batch of every coin: about equally many coins each, in order of time, else in order of first appearance."""
-    order = np.arange(use.n_coins)
-    if time is not None:
-        first = np.full(use.n_coins, np.inf)
-        np.minimum.at(first, use.coin, time)
-        order = np.argsort(np.argsort(first, kind="stable"), kind="stable")
+def balance(name: str, answers: Answers, coin: Ints, item_class: Ints | None = None) -> GroupTest:
+    """Does an item, or a class of items, stand left more often than its coins allow?
+
+    ``Q = sum over items of (left - right)^2 / n``, with one sign per coin, whoever met it.
+    """
+    left, right = answers.left, answers.right
+    if int(coin.max(initial=-1)) + 1 < len(coin):  # some coin in several rows: each of its orders counts once
+        once = first_rows(joint_codes(coin, joint_codes(left, right)))
+        left, right, coin = left[once], right[once], coin[once]
+    if item_class is not None:
+        left, right = item_class[left], item_class[right]
+        differ = left != right
+        left, right, coin = left[differ], right[differ], coin[differ]
+    group, twice = np.concatenate([left, right]), np.concatenate([coin, coin])
+    value = np.repeat([1.0, -1.0], len(coin))
+    if int(np.bincount(coin).max(initial=0)) > 1:
+        cell = joint_codes(group, twice)
+        first = first_rows(cell)
+        value, group, twice = np.bincount(cell, value), group[first], twice[first]
+    return _test(name, value, group, twice)
+
+
+def _batches(use: CoinUse, time: Floats) -> Ints:
+    """Batch of every coin: about equally many coins each, in order of time."""
+    first = np.full(use.n_coins, np.inf)
+    np.minimum.at(first, use.coin, time)
+    order = np.argsort(np.argsort(first, kind="stable"), kind="stable")
     n_batches = min(BATCHES, use.n_coins // BATCH_COINS)
     return np.asarray(order * n_batches // use.n_coins)
-
-
-def _is_sorted_by_side(use: CoinUse) -> bool:
-    """Whether the order of the coins follows the sides: neighbours agree in the answer, or in the side of an item.
-
-    Under fair coins, in any order that does not know them, an item that two neighbours share stands on the same side in
-    half of the cases; in two batches with the better item left in .8 and .2 in at most .68. Rows sorted by the left
-    item, or with one order of all pairs before the other, agree nearly always.
-    """
-    first = first_rows(use.coin)
-    left, right, answer = (column[first] for column in (use.answers.left, use.answers.right, use.answers.outcome))
-    same = (left[1:] == left[:-1]) | (right[1:] == right[:-1])
-    crossed = (left[1:] == right[:-1]) | (right[1:] == left[:-1])
-    alike = np.sign(answer[1:]) == np.sign(answer[:-1])
-    return _nearly_all(same[same | crossed]) or _nearly_all(alike)
-
-
-def _nearly_all(seen: Mask) -> bool:
-    return len(seen) >= FEWEST_NEIGHBOURS and float(seen.mean()) >= SORTED_FROM
 
 
 def _busiest(annotator: Ints, coin: Ints) -> tuple[Ints, Ints]:
@@ -173,15 +192,15 @@ def _busiest(annotator: Ints, coin: Ints) -> tuple[Ints, Ints]:
 def _test(name: str, x: Floats, group: Ints, coin: Ints) -> GroupTest:
     """Compare ``Q = sum over groups of z_g^2`` with its law under fair coins, ``c chi2_nu`` of the same two moments.
 
-    With ``a = x / |x_group|`` and s the signs of the coins ``Q = s'A'A s``: mean the number of groups, variance
-    ``2 (|AA'|^2 - sum_c (A'A)_cc^2)``.
+    Coins decide the signs of ``x``, one entry per group and coin. With ``a = x / |x_group|`` and s the signs of the
+    coins ``Q = s'A'A s``: mean the number of groups, variance ``2 (|AA'|^2 - sum_c (A'A)_cc^2)``.
     """
-    told = np.abs(x[coin]) > 1e-12
-    group, coin = compact_codes(group[told]), coin[told]
+    told = np.abs(x) > 1e-12
+    x, group, coin = x[told], compact_codes(group[told]), compact_codes(coin[told])
     if not len(group):
         return GroupTest(name, 1.0, 0.0)
     n_groups = int(group.max()) + 1
-    a = x[coin] / np.sqrt(np.bincount(group, x[coin] ** 2))[group]
+    a = x / np.sqrt(np.bincount(group, x**2))[group]
     Q = float((np.bincount(group, a) ** 2).sum())
     variance = _variance(a, group, coin, n_groups)
     excess = max(Q / n_groups - 1.0, 0.0)

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fdr_core import DesignError, simulate
 from fdr_core.answer_table import AnswerTable
@@ -53,36 +52,28 @@ def test_halves_are_of_equal_size_and_keep_units_together() -> None:
 def test_batches_hold_at_least_twenty_coins_and_are_at_most_ten(n_coins: int, n_batches: int) -> None:
     zeros = np.zeros(n_coins, dtype=int)
     use = coins.CoinUse.of(rows(zeros, zeros, zeros + 1))
-    batch = sides._batches(use, None)
+    batch = sides._batches(use, np.arange(float(n_coins)))
     assert np.unique(batch).tolist() == list(range(n_batches))
     assert np.ptp(np.bincount(batch)) <= 1
     assert (np.diff(batch) >= 0).all()
     assert sides._batches(use, -np.arange(float(n_coins))).tolist() == batch[::-1].tolist()
 
 
-@pytest.mark.parametrize(("n_coins", "names"), [(39, ["annotator"]), (40, ["annotator", "batch"])])
-def test_groups_are_annotators_and_batches_of_enough_coins_and_strata_where_known(
+@pytest.mark.parametrize(("n_coins", "names"), [(39, []), (40, ["batch"])])
+def test_groups_are_items_annotators_and_where_known_batches_of_enough_coins_and_strata(
     n_coins: int, names: list[str]
 ) -> None:
-    gaps = sides.coin_gaps(mixed_crowd(size=n_coins), 8, 12)
-    assert [test.name for test in sides.group_tests(gaps, None, None)] == names
-    known = [test.name for test in sides.group_tests(gaps, np.zeros(n_coins, dtype=int), None)]
-    assert known == [*names, "stratum"]
+    gaps, time = sides.coin_gaps(mixed_crowd(size=n_coins), 8, 12), np.arange(float(n_coins))
+    always = ["item", "annotator"]
+    assert [test.name for test in sides.group_tests(gaps, None, None)] == always, "the order of rows is no time"
+    assert [test.name for test in sides.group_tests(gaps, None, time)] == always + names
+    known = [test.name for test in sides.group_tests(gaps, np.zeros(n_coins, dtype=int), time, np.arange(8) % 2)]
+    assert known == ["item", "class of items", "annotator", *names, "stratum"]
 
 
-@pytest.mark.parametrize(("seen", "n", "expected"), [(20, 20, True), (18, 20, True), (17, 20, False), (19, 19, False)])
-def test_nearly_all_is_nine_of_ten_of_at_least_twenty(seen: int, n: int, expected: bool) -> None:
-    assert sides._nearly_all(np.arange(n) < seen) == expected
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_rows_sorted_by_either_side_tell_no_batches_unless_times_are_known(turned: bool) -> None:
-    answers = mixed_crowd(size=400)
-    order = np.argsort(answers.right if turned else answers.left, kind="stable")
-    answers = answers.take(order).with_coin(np.arange(400))
-    gaps = sides.coin_gaps(answers, 8, 12)
-    assert [test.name for test in sides.group_tests(gaps, None, None)] == ["annotator"]
-    assert [test.name for test in sides.group_tests(gaps, None, np.arange(400.0))] == ["annotator", "batch"]
+def test_levels_of_all_tests_in_all_runs_add_up_to_one_level() -> None:
+    runs = sum(5 * sides.level_of_each(5, 100 * 2**k) for k in range(60))
+    assert 0.97 * sides.LEVEL < runs < sides.LEVEL
 
 
 @pytest.mark.parametrize(("n_annotators", "n_kept"), [(1999, 1999), (2000, 2000), (2001, 2000)])
@@ -92,29 +83,6 @@ def test_groups_of_annotators_are_the_two_thousand_with_the_most_coins(n_annotat
     assert len(np.unique(kept)) == n_kept
     assert len(coin) == n_kept + 1
     assert np.count_nonzero(kept == n_annotators - 1) == 2  # the busiest stays
-
-
-def test_rows_follow_the_sides_where_neighbours_share_an_item_on_the_same_side() -> None:
-    """Items 0 and 1 by turns against others: first always left, then left in every second row."""
-    zeros, other = np.zeros(40, dtype=int), 1 + np.arange(40)
-    turned = np.arange(40) % 2 == 1
-    signs = np.where(np.arange(40) % 4 < 2, 1.0, -1.0)  # answers agree with every second neighbour
-
-    def follows(left: NDArray[Any], right: NDArray[Any]) -> bool:
-        answers = rows(zeros, left, right)
-        mixed = Answers(answers.annotator, answers.left, answers.right, signs, answers.coin, answers.weight)
-        return sides._is_sorted_by_side(coins.CoinUse.of(mixed))
-
-    assert follows(zeros, other)
-    assert follows(other, zeros)
-    assert not follows(np.where(turned, other, zeros), np.where(turned, zeros, other))
-    assert not follows(2 * other, 2 * other + 1)  # no neighbour shares an item
-
-
-def test_rows_sorted_by_the_answer_follow_the_sides() -> None:
-    other = 1 + np.arange(40)
-    same = rows(np.zeros(40, dtype=int), 2 * other, 2 * other + 1)
-    assert sides._is_sorted_by_side(coins.CoinUse.of(same))
 
 
 def test_groups_that_balance_better_than_coins_would_have_no_lean() -> None:

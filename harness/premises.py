@@ -1,0 +1,107 @@
+"""Crowds that break a premise of the theorem: whose sides, answers or presence something else than coins decided."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.random import Generator
+
+from fdr_core.comparisons import Comparisons
+from fdr_core.simulate import Simulated
+from fdr_core.types import Floats, Ints
+from harness.scenarios import Scenario
+
+
+def _nobody_leans(comparisons: Comparisons) -> Simulated:
+    nobody = np.zeros(comparisons.n_annotators, dtype=np.int64)
+    return Simulated(comparisons, nobody != 0, np.zeros(comparisons.n_items), nobody)
+
+
+def versions(*, rng: Generator, m: int, each: int, ordinary: int = 0, answers: int = 30) -> Simulated:
+    """Consecutive versions of documents of their own, the later one preferred; recorded coins; others beside them."""
+    writer = np.repeat(np.arange(m), each)
+    older = (each + 1) * writer + np.tile(np.arange(each), m)
+    later_left = rng.random(writer.size) < 0.5
+    left, right = np.where(later_left, older + 1, older), np.where(later_left, older, older + 1)
+    outcome = np.where(later_left, 1.0, -1.0)
+    who = np.repeat(m + np.arange(ordinary), answers)
+    n_items, first = 60, (each + 1) * m
+    one = rng.integers(n_items, size=who.size)
+    two = (one + rng.integers(1, n_items, size=who.size)) % n_items
+    theta = rng.normal(scale=1.5, size=n_items)
+    judged = np.where(theta[one] - theta[two] + rng.logistic(size=who.size) > 0, 1.0, -1.0)
+    coin = np.arange(writer.size + who.size)
+    return _nobody_leans(
+        Comparisons.from_arrays(
+            np.concatenate([writer, who]),
+            np.concatenate([left, first + one]),
+            np.concatenate([right, first + two]),
+            np.concatenate([outcome, judged]),
+            coin=coin,
+        )
+    )
+
+
+def new_items_left(*, rng: Generator, heads: float, recorded: bool, m: int = 60, each: int = 40) -> Simulated:
+    """New and old items of equal worth, the new one left in ``heads``; honest tastes for new differ."""
+    who = np.repeat(np.arange(m), each)
+    new, old = rng.integers(20, size=who.size), 20 + rng.integers(20, size=who.size)
+    is_left = rng.random(who.size) < heads
+    taste = rng.normal(size=m)[who] + rng.logistic(size=who.size)
+    left, right = np.where(is_left, new, old), np.where(is_left, old, new)
+    outcome = np.where((taste > 0) == is_left, 1.0, -1.0)
+    return _nobody_leans(
+        Comparisons.from_arrays(who, left, right, outcome, coin=np.arange(who.size) if recorded else None)
+    )
+
+
+def drift_between_orders(*, rng: Generator, timed: bool, m: int = 30, each: int = 40) -> Simulated:
+    """Both orders, the original always first; tastes for what is new grow, for each in its way, before the second."""
+    who, pair = np.repeat(np.arange(m), each), np.tile(np.arange(each), m)
+    growth = rng.normal(scale=1.5, size=m)[who]
+
+    def chosen(drift: Floats | float) -> Ints:
+        return np.where(drift + rng.logistic(size=who.size) > 0, 1, -1)
+
+    outcome = np.concatenate([-chosen(0.0), chosen(growth)]).astype(np.float64)
+    left, right = np.concatenate([2 * pair, 2 * pair + 1]), np.concatenate([2 * pair + 1, 2 * pair])
+    time = np.concatenate([np.arange(who.size), who.size + rng.permutation(who.size)]).astype(np.float64)
+    coin = np.tile(np.arange(who.size), 2)
+    made = Comparisons.from_arrays(np.tile(who, 2), left, right, outcome, coin=coin, time=time if timed else None)
+    return _nobody_leans(made)
+
+
+def null(name: str, label: str, make: partial[Simulated]) -> Scenario:
+    """A crowd in which nobody leans."""
+    return Scenario(name, label, make, is_null=True)
+
+
+PREMISES = (
+    *(
+        null(
+            f"versions-{m}x{each}",
+            f"{m} people, {each} versions of a document of their own",
+            partial(versions, m=m, each=each),
+        )
+        for m, each in ((40, 3), (20, 8), (100, 12))
+    ),
+    *(
+        null(
+            f"versions-{m}x{each}-{ordinary}x{answers}",
+            f"the same beside {ordinary} ordinary people with {answers} answers",
+            partial(versions, m=m, each=each, ordinary=ordinary, answers=answers),
+        )
+        for m, each, ordinary, answers in ((40, 3, 60, 30), (20, 8, 30, 40), (60, 12, 40, 20))
+    ),
+    *(
+        null(
+            f"new-left-{100 * heads:.0f}{'-recorded' if recorded else ''}",
+            f"new items left in {heads:g}{', coins recorded' if recorded else ''}",
+            partial(new_items_left, heads=heads, recorded=recorded),
+        )
+        for heads in (0.75, 0.6)
+        for recorded in (False, True)
+    ),
+    null("orders-drift", "both orders, the original first, tastes drift", partial(drift_between_orders, timed=True)),
+)  # fmt: skip
