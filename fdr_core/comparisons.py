@@ -86,8 +86,7 @@ class Comparisons:
         Labels of the coins, None where every answer has its own.
     features : DataFrame or None
         What is known of the items of every answer, for leans beyond position (`fdr_core.other_leans`).
-    item_class : (n,) object or None
-        Class of every item (`with_item_class`), which the audit tests; None: guessed from the items' names.
+    item_class : (n,) object or None; see `with_item_class`.
     """
 
     annotators: NDArray[np.object_]
@@ -310,9 +309,8 @@ class Comparisons:
         )
 
     def with_item_class(self, of: Mapping[Any, str]) -> Self:
-        """Name the class of every item, such as the model that wrote it; items that ``of`` lacks are one class."""
-        labels = np.array([of.get(item, "") for item in self.items], dtype=object)
-        return replace(self, item_class=labels)
+        """Name classes of items for the audit, such as who wrote them (else guessed); ``""`` for those not named."""
+        return replace(self, item_class=np.array([of.get(item, "") for item in self.items], dtype=object))
 
     def take(self, mask: NDArray[np.bool_] | NDArray[np.integer[Any]]) -> Self:
         """
@@ -326,13 +324,12 @@ class Comparisons:
         rows = np.flatnonzero(mask) if np.asarray(mask).dtype == bool else np.asarray(mask)
         if rows.size == 0:
             raise InputError("no answer is left after the selection; select at least one")
-        has_coins = self.coin_source != "own"
         raw = RawAnswers(
             annotator=self.annotator[rows],
             left=self.left[rows],
             right=self.right[rows],
             outcome=self.outcome[rows],
-            coin=self.coin[rows] if has_coins else None,
+            coin=None if self.coin_source == "own" else self.coin[rows],
             time=None if self.time is None else self.time[rows],
             lead_time=None if self.lead_time is None else self.lead_time[rows],
             stratum=None if self.stratum is None else self.stratum[rows],
@@ -340,16 +337,14 @@ class Comparisons:
             features=None if self.features is None else self.features.iloc[rows].reset_index(drop=True),
         )
         part = type(self)._from_raw(raw)
-        return type(self)(
-            **{
-                **part.__dict__,
-                "annotators": self.annotators[part.annotators.astype(np.int64)],
-                "items": self.items[part.items.astype(np.int64)],
-                "strata": self.strata[part.strata.astype(np.int64)],
-                "coin_source": self.coin_source,
-                "item_class": None if self.item_class is None else self.item_class[part.items.astype(np.int64)],
-                "coins": None if self.coins is None or part.coins is None else self.coins[part.coins.astype(np.int64)],
-            }
+        return replace(
+            part,
+            annotators=self.annotators[part.annotators.astype(np.int64)],
+            items=self.items[part.items.astype(np.int64)],
+            strata=self.strata[part.strata.astype(np.int64)],
+            coin_source=self.coin_source,
+            item_class=None if self.item_class is None else self.item_class[part.items.astype(np.int64)],
+            coins=None if self.coins is None or part.coins is None else self.coins[part.coins.astype(np.int64)],
         )
 
     def with_items(self, items: pd.DataFrame) -> Self:
