@@ -303,10 +303,8 @@ class Comparisons:
         return int(self.items.size)
 
     def __repr__(self) -> str:
-        return (
-            f"Comparisons({len(self):,} answers, {self.n_annotators:,} annotators, {self.n_items:,} items, "
-            f"coins: {self.coin_source})"
-        )
+        people = f"{self.n_annotators:,} annotators"
+        return f"Comparisons({len(self):,} answers, {people}, {self.n_items:,} items, coins: {self.coin_source})"
 
     def with_item_class(self, of: Mapping[Any, str]) -> Self:
         """Name classes of items for the audit, such as who wrote them (else guessed); ``""`` for those not named."""
