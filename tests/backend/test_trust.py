@@ -24,6 +24,7 @@ from evenhand.ingest.events import handle_events
 from evenhand.ingest.group_commit import GroupCommit
 from evenhand.logs import JsonFormatter
 from evenhand.runs import live
+from evenhand.runs.live import LiveDesk
 from evenhand.server import worker
 from evenhand.server.worker import Runs
 from evenhand.settings import Settings
@@ -320,6 +321,39 @@ def test_run_does_not_wait_for_live_evidence_that_lags_behind(
             break
     last = sqlite_store.projects.get(project.id)
     assert not sqlite_store.comparisons.changes_since(project.id, last.live_seq, limit=1)
+
+
+def test_live_evidence_in_one_write_is_that_of_a_write_per_batch(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BATCH", 50)
+    rows, _ = crowd_rows()
+    found: list[Any] = []
+    writes: list[int] = []
+    put = sqlite_store.live.put
+
+    def counted(*given: Any, **more: Any) -> None:
+        writes.append(1)
+        put(*given, **more)
+
+    monkeypatch.setattr(sqlite_store.live, "put", counted)
+    for number, seconds in ((1, 0.0), (2, 3600.0)):
+        project = sqlite_store.projects.register("http://ls", ProjectRef(number, 100), label_config=PAIRWISE)
+        sqlite_store.comparisons.apply(project.id, Batch(comparisons=rows))
+        while (known := sqlite_store.projects.get(project.id)).live_seq < known.seq:
+            before = known.live_seq
+            LiveDesk(sqlite_store).advance(known, 1.0, seconds=seconds)
+            if sqlite_store.projects.get(project.id).live_seq == before:
+                break
+        _, evidence = sqlite_store.live.get(project.id)
+        curves = {name: sqlite_store.live.curve(project.id, name) for name in evidence}
+        found.append((evidence, {name: [(at, log_e) for _, at, log_e in points] for name, points in curves.items()}))
+        writes.append(0)
+    assert found[0] == found[1]
+    assert found[0][0]
+    one_by_one, together = writes[: writes.index(0)], writes[writes.index(0) + 1 : -1]
+    assert len(one_by_one) > 5
+    assert len(together) == 1
 
 
 def test_run_cut_off_by_the_end_of_the_worker_waits_for_the_next(sqlite_store: Store) -> None:

@@ -78,25 +78,30 @@ class LiveDesk:
         until = time.monotonic() + seconds
         if not self._store.comparisons.changes_since(project.id, project.live_seq, limit=1):
             return []
-        seq, evidence = self._store.live.get(project.id)
+        start, evidence = self._store.live.get(project.id)
+        seq = start
         met = self._met_before(project.id, seq)
         q = ProjectConfig.model_validate(project.config).q
         is_audited = audit_lets_warn(self._store, project.id)
         warned: list[str] = []
+        changed: set[str] = set()
+        curve: list[tuple[str, int, float, float]] = []
         while changes := self._store.comparisons.changes_since(project.id, seq, limit=BATCH):
-            touched, curve = self._count(project.id, changes, evidence, met)
+            touched, points = self._count(project.id, changes, evidence, met)
             due = due_warnings(evidence, q)
             self._suspected[project.id] = bool(due) and not is_audited
             fresh = due if is_audited else set()
             for annotator in fresh:
                 evidence[annotator] = replace(evidence[annotator], warned_at=now)
-            to_seq = changes[-1].seq
-            rows = [evidence[annotator] for annotator in touched | fresh]
-            self._store.live.put(project.id, rows, from_seq=seq, to_seq=to_seq, curve=curve)
+            changed |= touched | fresh
+            curve += points
             warned.extend(sorted(fresh))
-            seq = to_seq
+            seq = changes[-1].seq
             if time.monotonic() >= until:
                 break
+        # One write for all that was counted: an annotator who answers steadily is in every batch.
+        rows = [evidence[annotator] for annotator in changed]
+        self._store.live.put(project.id, rows, from_seq=start, to_seq=seq, curve=curve)
         self._met[project.id] = (seq, met)
         _trim(self._met, self._max_projects)
         return warned
