@@ -49,12 +49,14 @@ class Judgement:
     Attributes
     ----------
     decision : of the method that decides.
+    proven : on the exact list with a proof.
     difference : of the two lists, in words.
     copies : knockoff copies per annotator, 0 without LBI.
     """
 
     decision: Decision
     opinions: Opinions
+    proven: Mask
     p_value: Floats
     entry: Floats
     difference: list[str]
@@ -92,6 +94,7 @@ def annotator_table(
             "p_value": judgement.p_value,
             "q_value": both.q_value,
             "exact_list": _opinion(both.exact, both.q_value),
+            "proven": _opinion(judgement.proven, both.q_value),
             "lbi_share": both.share,
             "lbi_list": _opinion(both.lbi, both.share),
             "entry": judgement.entry,

@@ -18,7 +18,7 @@ from fdr_core.comparisons import Comparisons
 from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
 from fdr_core.differences import Opinions, differences
-from fdr_core.guarantee import NOBODY, Guarantee, guarantee_of_exact, guarantee_of_lbi, has_proof
+from fdr_core.guarantee import MEASURED, NOBODY, Guarantee, guarantee_of_exact, guarantee_of_lbi, has_proof
 from fdr_core.leans import Leans, absolute_leans
 from fdr_core.opinions import Exact, Lbi
 from fdr_core.options import STANDARD_LBI, Options
@@ -27,10 +27,11 @@ from fdr_core.paper.draws import Progress
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.run import LbiResult, judged_by
 from fdr_core.randomisation import Tests, test_annotators
+from fdr_core.randomisation.bets import as_e
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
-from fdr_core.selection import WeightedList, weighted_list
+from fdr_core.selection import WeightedList, closed_e_bh, weighted_list
 from fdr_core.statistics import SufficientStatistics
-from fdr_core.types import Ints
+from fdr_core.types import Ints, Mask
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,6 +71,7 @@ class Detection:
         return {
             "decided_by": self.parameters["decide_by"],
             "exact_list": len(self.exact.flagged),
+            "proven": len(self.exact.proven),
             "lbi_list": len(self.lbi.flagged) if self.lbi.draws_done else None,
             "draws_done": self.lbi.draws_done,
             "draws_asked": self.lbi.draws_asked,
@@ -122,11 +124,11 @@ def detect(
     Returns
     -------
     Detection
-        Columns of ``annotators``: counts, ``bias`` with its 95 % interval, ``p_value`` and ``q_value`` (adjusted) of
-        the exact test, ``exact_list``, ``lbi_share`` of draws that select, ``lbi_list``, ``entry`` on the path,
-        ``match_ratio`` with the consensus, ``finding`` (a key of `fdr_core.findings.FINDINGS`), ``flagged``,
-        ``difference`` of the two lists in words, ``more_needed`` answers, and evidence in time. NaN: not judged; a list
-        is None for everybody where its method judged nobody.
+        Columns of ``annotators``: counts, ``bias`` (the lean) with its 95 % interval, ``p_value`` and ``q_value``
+        (adjusted) of the exact test, ``exact_list``, ``proven`` (on it with a proof), ``lbi_share`` of draws that
+        select, ``lbi_list``, ``entry`` on the path, ``match_ratio`` with the consensus, ``finding`` (a key of
+        `fdr_core.findings.FINDINGS`), ``flagged``, ``difference`` of the two lists in words, ``more_needed`` answers,
+        and evidence in time. NaN: not judged; a list is None for everybody where its method judged nobody.
 
     Raises
     ------
@@ -178,6 +180,7 @@ class _Tested:
     judged: Ints
     tests: Tests
     listed: WeightedList
+    proven: Mask
 
 
 def _leans(answers: Answers, table: AnswerTable, audited: Audit) -> tuple[Leans, RelativeLeans | None]:
@@ -221,7 +224,25 @@ def _test(
         plain_p_value=tests.plain_p_value,
         above_half=tests.above_half,
     )
-    return _Tested(judged, tests, listed)
+    return _Tested(judged, tests, listed, _proven(tests, listed, options.q, has_proof(audited)))
+
+
+def _proven(tests: Tests, listed: WeightedList, q: float, is_whole: bool) -> Mask:
+    """Of the list, who is on it with a proof: everybody, or whom bets on the coins find among them.
+
+    An e-value that becomes 0 where somebody is not on the list only falls, so it stays one.
+    """
+    if is_whole or tests.log_e is None:
+        return listed.flagged & is_whole
+    return closed_e_bh(np.where(listed.flagged, as_e(tests.log_e), 0.0), q)
+
+
+def _with_proof(guarantee: Guarantee, tested: _Tested | None) -> Guarantee:
+    """Say how many of a measured list hold with a proof."""
+    if not tested or tested.tests.log_e is None or guarantee.kind != MEASURED:
+        return guarantee
+    n, of = int(tested.proven.sum()), int(tested.listed.flagged.sum())
+    return guarantee.adding(f"Of these {of:,}, {n:,} hold with a proof, by bets on the coins." if of else "")
 
 
 def _exact(tested: _Tested | None, audited: Audit, table: AnswerTable) -> Exact:
@@ -229,7 +250,7 @@ def _exact(tested: _Tested | None, audited: Audit, table: AnswerTable) -> Exact:
     if not tested:
         return Exact.nobody()
     labels = table.annotators[tested.judged]
-    return Exact.of(tested.tests, tested.listed, labels, independent=has_proof(audited))
+    return Exact.of(tested.tests, tested.listed, tested.proven, labels, independent=has_proof(audited))
 
 
 def _knockoff_lbi(
@@ -261,6 +282,9 @@ def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, leans:
     """Both lists side by side over all annotators, and the one that decides: nobody else asks which."""
     m = len(leans.estimate)
     exact, beside = _by_exact(audited, tested, m, options.q), _by_lbi(audited, lbi, m, options)
+    proven = np.zeros(m, dtype=bool)
+    if tested:
+        proven[tested.judged] = tested.proven
     evalues = options.lbi is not None and options.lbi.aggregate == "evalues"
     opinions = Opinions(
         exact.listed, beside.listed, exact.shown[1], beside.shown[1], beside.unselectable, options.q,
@@ -269,6 +293,7 @@ def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, leans:
     return Judgement(
         decision=beside if options.decide_by == "lbi" else exact,
         opinions=opinions,
+        proven=proven,
         p_value=exact.shown[0],
         entry=beside.shown[0],
         difference=differences(opinions) if tested and lbi else [""] * m,
@@ -284,7 +309,7 @@ def _by_exact(audited: Audit, tested: _Tested | None, m: int, q: float) -> Decis
         listed[tested.judged], out_of_reach[tested.judged] = tested.listed.flagged, tested.tests.weight == 0
         p_value[tested.judged], q_value[tested.judged] = tested.tests.plain_p_value, tested.listed.q_value
     strength = -np.nan_to_num(p_value, nan=1.0), -np.nan_to_num(q_value, nan=1.0)
-    guarantee = guarantee_of_exact(audited, q)
+    guarantee = _with_proof(guarantee_of_exact(audited, q), tested)
     can_judge = audited.how != "none"
     judged = audited.assessable & can_judge
     return Decision(listed, judged, out_of_reach, can_judge, 1, guarantee, strength, (p_value, q_value))

@@ -23,6 +23,10 @@ class Guarantee(str):
         guarantee.kind, guarantee.sentence = kind, sentence
         return guarantee
 
+    def adding(self, sentence: str) -> Guarantee:
+        """The same with another sentence at its end; "" adds none."""
+        return Guarantee(self.kind, f"{self.sentence} {sentence}") if sentence else self
+
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str's own is narrower
         """Let copies and pickles keep the parts."""
         return self.kind, self.sentence

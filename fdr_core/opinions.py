@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from fdr_core.paper.run import LbiResult
 from fdr_core.randomisation import Tests
+from fdr_core.randomisation.bets import as_e
 from fdr_core.selection import WeightedList
-from fdr_core.types import Floats
+from fdr_core.types import Floats, Mask
 
-EXACT_COLUMNS = ["annotator", "p_value", "listed_p_value", "weight", "q_value", "side"]
+EXACT_COLUMNS = ["annotator", "p_value", "listed_p_value", "weight", "q_value", "side", "e_value"]
 LBI_COLUMNS = ["annotator", "share", "e_value", "entry", "selectable"]
 
 
@@ -26,7 +27,9 @@ class Exact:
     ----------
     flagged : labels on the list, strongest first.
     annotators : one row per tested annotator: ``p_value``, ``listed_p_value`` (1 where the bias is below ``min_bias``;
-        what the list rests on), ``weight`` in the list (mean 1), ``q_value`` (adjusted), ``side`` (1 left, -1 right).
+        what the list rests on), ``weight`` in the list (mean 1), ``q_value`` (adjusted), ``side`` (1 left, -1 right),
+        ``e_value`` of bets on the coins (NaN where the list needs none).
+    proven : labels of those who are on the list with a proof.
     how : annotators were tested: by "own coins", "shared coins", "both orders", or with "sides fixed"; "none".
     independent : whether the tests of honest annotators are, of each other.
     """
@@ -35,6 +38,7 @@ class Exact:
     annotators: pd.DataFrame
     how: str
     independent: bool = False
+    proven: list[Any] = field(default_factory=list)
 
     @classmethod
     def nobody(cls) -> Exact:
@@ -42,12 +46,17 @@ class Exact:
         return cls([], pd.DataFrame(columns=EXACT_COLUMNS), "none")
 
     @classmethod
-    def of(cls, tests: Tests, listed: WeightedList, labels: NDArray[np.object_], *, independent: bool) -> Exact:
+    def of(
+        cls, tests: Tests, listed: WeightedList, proven: Mask, labels: NDArray[np.object_], *, independent: bool
+    ) -> Exact:
         """Give the tested annotators their labels."""
-        columns = (labels, tests.plain_p_value, tests.p_value, tests.weight, listed.q_value, tests.side)
+        e_value = np.full(len(labels), np.nan) if tests.log_e is None else as_e(tests.log_e)
+        columns = (labels, tests.plain_p_value, tests.p_value, tests.weight, listed.q_value, tests.side, e_value)
         table = pd.DataFrame(dict(zip(EXACT_COLUMNS, columns, strict=True)))
         order = table[listed.flagged].sort_values(["q_value", "p_value"], kind="stable")
-        return cls(order["annotator"].tolist(), table, tests.kind, independent)
+        with_proof = set(labels[proven].tolist())
+        flagged = order["annotator"].tolist()
+        return cls(flagged, table, tests.kind, independent, [label for label in flagged if label in with_proof])
 
     def __repr__(self) -> str:
         return f"Exact({len(self.flagged)} of {len(self.annotators)} tested annotators flagged; {self.how})"

@@ -16,9 +16,10 @@ from fdr_core import least_evidence
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
 from fdr_core.randomisation.both_orders import both_orders
-from fdr_core.randomisation.coins import Crowd, own_coins, shared_coins, sides_fixed
+from fdr_core.randomisation.coins import Crowd, own_coins, sides_fixed
 from fdr_core.randomisation.placed import RelativeLeans
 from fdr_core.randomisation.results import Tested, Tests
+from fdr_core.randomisation.shared import shared_coins
 from fdr_core.types import Ints, Words
 
 __all__ = ["WAYS", "Tests", "test_annotators"]
@@ -88,4 +89,5 @@ def test_annotators(
         above_half=tested.above_half,
         converged=tested.converged,
         notes=tested.notes,
+        log_e=tested.log_e,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fdr_core.answers import Answers
-from fdr_core.codes import compact_codes, distinct_partners, mix, smallest_by
+from fdr_core.codes import compact_codes, distinct_partners
 from fdr_core.consensus.honest import Consensus, Grades
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
 from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
@@ -16,13 +16,9 @@ from fdr_core.randomisation.convolution import SignSums
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.randomisation.plan import ROOM, leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import Tested, sign_tests
-from fdr_core.randomisation.tastes import fit_tastes, who_has_many
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.types import Floats, Ints, Words
 
-#: With shared coins, utilities for the answers under a coin are fitted without its part of the coins: so many parts,
-#: and fewer where there are many answers and each part has enough.
-PARTS, MANY_ANSWERS, PARTS_OF_MANY = 20, 50_000, 5
 #: Tests with less than this in common (`common_coins`) are as good as independent for the list: the variance of how
 #: many p-values lie above one half then grows by less than 4 %.
 LITTLE_IN_COMMON = 0.1
@@ -128,68 +124,6 @@ def _n_telling(units: UnitRows, value: Floats, m: int) -> Ints:
 def unit_sums(crowd: Crowd, units: UnitRows, value: Floats) -> SignSums:
     """The values of all units, on the annotators' grids."""
     return SignSums.of(units.position[units.starts], value, len(crowd.judged))
-
-
-def shared_coins(crowd: Crowd) -> Tested:
-    """Test annotators who met the same coins: an answer is weighed by answers under other coins only.
-
-    Where others lean, what they chose tells how the coin fell. So utilities for the answers under a coin come from the
-    other parts of the coins (items of their own leave every answer weighing the same), and weights of annotators know
-    no p-values unless the tests are as good as independent.
-    """
-    units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
-    consensus, support, uncertainty, converged = cross_fitted(crowd, units)
-    tested = examine_units(crowd, units, consensus, support, uncertainty, room=1.0)
-    return replace(tested, converged=tested.converged and converged)
-
-
-def cross_fitted(crowd: Crowd, units: UnitRows) -> tuple[Consensus, Floats, Floats, bool]:
-    """Support of the chosen items, and its variance, from the parts of the coins that an answer is not in.
-
-    Whoever has answers enough is asked for its own taste, the others for the consensus.
-
-    Also the consensus of the last fit, whose slopes and grades stand for all, and whether every fit settled.
-    """
-    answers = crowd.answers
-    part = parts_of_coins(crowd)
-    rows_part = part[units.rows]
-    support, uncertainty = np.zeros(len(units.rows)), np.ones(len(units.rows))
-    if nothing_in_common(part, answers, crowd.n_items):
-        consensus = crowd.consensus()
-        return consensus, support, np.full_like(uncertainty, consensus.unknown_gap_variance), consensus.converged
-    near, converged = crowd.consensus(), True
-    with_taste = who_has_many(answers, crowd.judged, crowd.n_items, crowd.n_annotators)
-    for k in np.unique(part):
-        others = replace(answers, weight=answers.weight * (part != k))
-        consensus = crowd.consensus(others, near=near)
-        tastes = fit_tastes(others, consensus, with_taste, crowd.n_items, crowd.n_annotators)
-        converged &= consensus.converged and tastes.converged
-        mine = np.flatnonzero(rows_part == k)
-        asked = answers.take(units.rows[mine])
-        gap, uncertainty[mine] = tastes.gaps(consensus, asked.annotator, asked.left, asked.right)
-        support[mine] = np.where(asked.outcome < 0, -1.0, 1.0) * gap
-    return consensus, support, uncertainty, converged
-
-
-def nothing_in_common(part: Ints, answers: Answers, n_items: int) -> bool:
-    """Whether no item is met in two parts of the coins: then other parts say nothing about any of them."""
-    first, last = np.full(n_items, np.iinfo(np.int64).max), np.full(n_items, -1)
-    for item in (answers.left, answers.right):
-        np.minimum.at(first, item, part)
-        np.maximum.at(last, item, part)
-    return bool((last <= first).all())
-
-
-def parts_of_coins(crowd: Crowd) -> Ints:
-    """The part of every row's coin, by what its answers are labelled with, in whatever order they came.
-
-    New answers leave it where it is, until there are `MANY_ANSWERS` and fewer parts.
-    """
-    answers = crowd.answers
-    coin = compact_codes(answers.coin)
-    key = coin.astype(np.uint64) if crowd.part_key is None else smallest_by(coin, crowd.part_key)[coin]
-    n_parts = PARTS if len(answers) <= MANY_ANSWERS else PARTS_OF_MANY
-    return (mix(key) % np.uint64(n_parts)).astype(np.int64)
 
 
 def common_coins(crowd: Crowd, units: UnitRows, value: Floats) -> float:

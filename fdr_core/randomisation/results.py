@@ -30,6 +30,7 @@ class Tests:
     above_half : (m,) null probability of a plain p-value above one half.
     converged : whether every fit behind the weights settled.
     notes : what a reader should know.
+    log_e : (m,) log e-values that hold under any dependence, where tests of honest annotators depend on each other.
     """
 
     p_value: Floats
@@ -41,6 +42,7 @@ class Tests:
     above_half: Floats
     converged: bool
     notes: tuple[str, ...] = ()
+    log_e: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Tested:
     converged: bool
     are_independent: bool
     notes: tuple[str, ...] = ()
+    log_e: Floats | None = None
 
 
 @dataclass(frozen=True)

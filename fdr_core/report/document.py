@@ -20,10 +20,11 @@ ANNOTATOR_KEYS = (
     "annotator", "name", "comparisons", "left", "right", "ties", "bias", "bias_low", "bias_high", "entry",
     "draw_share", "p_value", "match_ratio", "verdict", "flagged", "more_needed", "first_seen", "last_seen",
     "median_lead_time", "longest_run", "persistent", "warned", "sup_e", "finding", "q_value", "exact_list",
-    "lbi_share", "lbi_list", "difference",
+    "proven", "lbi_share", "lbi_list", "difference",
 )  # fmt: skip
 METHOD_KEYS = (
-    "decided_by", "exact_list", "lbi_list", "draws_done", "draws_asked", "differences", "converged",
+    "decided_by", "exact_list", "proven", "lbi_list", "draws_done", "draws_asked", "differences", "converged",
+    "lean_basis",
 )  # fmt: skip
 ITEM_KEYS = (
     "item", "label", "score", "se", "rank", "rank_low", "rank_high", "raw_score", "raw_rank", "component",

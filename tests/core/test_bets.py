@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fdr_core import Comparisons, detect
+from fdr_core.answers import Answers
 from fdr_core.randomisation.bets import CLICKS, as_e, log_e_values, log_factors, log_odds
+from fdr_core.randomisation.coins import Crowd
+from fdr_core.randomisation.shared import shared_coins
 from fdr_core.selection import closed_e_bh, e_bh
 
 Mask = NDArray[np.bool_]
@@ -69,3 +73,40 @@ def test_e_value_has_mean_one_over_all_falls_though_bets_learn_from_earlier_coin
         e.append(float(as_e(log_e_values(wealth))))
     assert np.mean(e) == pytest.approx(1.0)
     assert max(e) > 3
+
+
+def test_e_value_of_an_honest_annotator_has_mean_one_over_all_falls_of_shared_coins() -> None:
+    """Coins turn for all who met them; others lean, and their choices follow the side as they do."""
+    rng = np.random.default_rng(1)
+    people, coins, items = 4, 6, 5
+    low = rng.integers(items - 1, size=coins)
+    high = low + 1
+    who, coin = np.repeat(np.arange(people), coins), np.tile(np.arange(coins), people)
+    choice = rng.choice([-1.0, 1.0], size=who.size)
+    total = []
+    for falls in product([-1.0, 1.0], repeat=coins):
+        o = np.array(falls)[coin]
+        left, right = np.where(o > 0, low[coin], high[coin]), np.where(o > 0, high[coin], low[coin])
+        outcome = np.where(who == 0, o * choice, 1.0)  # everybody else always takes the left one
+        answers = Answers(who, left, right, outcome, coin, np.ones(who.size))
+        crowd = Crowd(answers, items, people, np.arange(people), 5.0, coin.astype(np.uint64))
+        total.append(as_e(shared_coins(crowd).log_e))  # type: ignore[arg-type]  # there are e-values here
+    assert np.mean(total, axis=0)[0] == pytest.approx(1.0)
+    assert np.std(total, axis=0)[0] > 0.05
+    assert (np.mean(total, axis=0)[1:] > 1.2).all()
+
+
+def test_detection_says_how_many_of_a_measured_list_hold_with_a_proof() -> None:
+    rng = np.random.default_rng(2)
+    n, people = 150, 12
+    one, other = np.array([rng.choice(15, size=2, replace=False) for _ in range(n)]).T
+    task, who = np.tile(np.arange(n), people), np.repeat(np.arange(people), n)
+    honest = np.where(0.4 * (one - other)[task] + rng.logistic(size=who.size) > 0, 1.0, -1.0)
+    outcome = np.where((who < 2) & (rng.random(who.size) < 0.7), 1.0, honest)
+    found = detect(Comparisons.from_arrays(who, one[task], other[task], outcome, coin=task), lbi=None)
+    assert found.audit.how == "shared coins"
+    assert {0, 1} <= set(found.exact.proven) <= set(found.flagged)
+    assert found.method["proven"] == len(found.exact.proven)
+    assert f"{len(found.exact.proven)} hold with a proof" in found.guarantee.sentence
+    frame = found.annotators
+    assert set(frame.loc[frame["proven"], "annotator"]) == set(found.exact.proven)

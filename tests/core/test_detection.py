@@ -20,8 +20,8 @@ from tests.core.cases import comparisons_of, crowd
 PATHS = ("lbi", "iss", "lasso", "marginal")
 COLUMNS = [
     *("annotator", "comparisons", "left", "right", "ties", "bias", "bias_low", "bias_high", "p_value", "q_value"),
-    *("exact_list", "lbi_share", "lbi_list", "entry", "match_ratio", "finding", "flagged", "difference", "more_needed"),
-    *("first_seen", "last_seen", "median_lead_time", "longest_run"),
+    *("exact_list", "proven", "lbi_share", "lbi_list", "entry", "match_ratio", "finding", "flagged", "difference"),
+    *("more_needed", "first_seen", "last_seen", "median_lead_time", "longest_run"),
 ]
 
 

@@ -16,7 +16,8 @@ from fdr_core.audit.coins import effective_coins
 from fdr_core.codes import smallest_by
 from fdr_core.engines import sum_comparisons
 from fdr_core.inputs.label_keys import label_keys
-from fdr_core.randomisation.coins import PARTS, Crowd, common_coins, cross_fitted, nothing_in_common, parts_of_coins
+from fdr_core.randomisation.coins import Crowd, common_coins
+from fdr_core.randomisation.shared import PARTS, Known, cross_fitted, nothing_in_common, parts_of_coins
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.scenarios import calibration_tasks, six_judges
 from fdr_core.simulate import Simulated, large_crowd, unique_pairs
@@ -140,22 +141,23 @@ def test_what_others_chose_under_a_coin_does_not_weigh_the_answers_under_it(make
     turned = replace(table.answers, outcome=np.where(theirs, -1.0, 1.0) * table.answers.outcome)
     units = UnitRows.of(table.answers, crowd.judged, crowd.n_annotators)
     mine = (parts_of_coins(crowd) == 4)[units.rows] & (units.position == 0)
-    before, after = (cross_fitted(each, units)[1][mine] for each in (crowd, replace(crowd, answers=turned)))
+    part = parts_of_coins(crowd)
+    before, after = (cross_fitted(each, units, part).support[mine] for each in (crowd, replace(crowd, answers=turned)))
     assert mine.sum() >= 5
     assert after == pytest.approx(before, abs=2e-4)
 
 
-def test_items_of_one_coin_each_are_weighed_alike_without_a_fit_for_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_of_one_coin_each_are_weighed_alike_without_a_fit_for_every_part() -> None:
     table = AnswerTable.of(unique_pairs(rng=np.random.default_rng(4)).comparisons)
     sizes = (len(table.items), len(table.annotators))
     crowd = Crowd(table.answers, *sizes, np.arange(sizes[1]), 5.0, table.part_keys(table.answers.coin))
     units = UnitRows.of(table.answers, crowd.judged, crowd.n_annotators)
-    at_once = cross_fitted(crowd, units)
-    monkeypatch.setattr("fdr_core.randomisation.coins.nothing_in_common", lambda *_: False)
-    one_by_one = cross_fitted(crowd, units)
-    assert at_once[1] == pytest.approx(one_by_one[1], abs=1e-9)
-    assert at_once[2] == pytest.approx(one_by_one[2])
-    assert at_once[3]
+    part = parts_of_coins(crowd)
+    at_once, one_by_one = Known.nothing(crowd, units), cross_fitted(crowd, units, part)
+    assert nothing_in_common(part, crowd.answers, crowd.n_items)
+    assert at_once.support == pytest.approx(one_by_one.support, abs=1e-9)
+    assert at_once.uncertainty == pytest.approx(one_by_one.uncertainty)
+    assert at_once.converged
 
 
 def test_items_met_in_two_parts_have_something_in_common() -> None:
