@@ -21,6 +21,7 @@ from flask.testing import FlaskClient
 
 from benchmarks.growth_fill import Crowd, fill
 from harness import world
+from harness.opened import client_of
 
 LIMITS = {"list": 0.2, "ranking": 0.3, "file": float("inf")}
 OTHERS = 0.5
@@ -77,7 +78,7 @@ def main() -> None:
         known = [project.id for project in store.projects.all()]
         project = known[0] if known else filled(store, asked.answers, asked.people, asked.draws)
         print(f"load of the machine: {os.getloadavg()[0]:.1f}", flush=True)
-        client = create_app(settings, store).test_client()
+        client = client_of(create_app(settings, store))
         slow = [name for name, path in addresses(store, project).items() if not _is_quick(client, name, path)]
         store.close()
     raise SystemExit(f"too slow: {', '.join(slow)}" if slow else 0)

@@ -22,6 +22,7 @@ from evenhand.store import open_store
 
 from fdr_core.simulate import shaped
 from harness.label_configs import PAIRWISE
+from harness.opened import token_header
 from harness.ports import free_port
 
 EPOCH, CREATED = 1_700_000_000, "2023-11-14T22:13:20.000000Z"
@@ -76,7 +77,8 @@ class Service:
     def call(self, method: str, path: str, body: bytes | None = None, timeout: float = 5.0) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            connection.request(method, path, body, {"Content-Type": "application/json"})
+            headers = {"Content-Type": "application/json", **token_header(self.settings.model_dir)}
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

@@ -25,6 +25,7 @@ if __name__ == "__main__":  # started as a file, Python looks for modules beside
 
 from harness.demo_crowd import Answer, Crowd, Task
 from harness.label_studio import ADMIN_EMAIL, ADMIN_PASSWORD, LabelStudioServer, Person
+from harness.opened import token_header
 from harness.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,7 +76,7 @@ class Evenhand:
 
     def get(self, path: str) -> Any:
         """Read from the JSON API."""
-        answer = requests.get(self.url + path, timeout=30)
+        answer = requests.get(self.url + path, headers=token_header(self.folder / "evenhand"), timeout=30)
         answer.raise_for_status()
         return answer.json()
 
@@ -323,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ):
             watches = let_crowd_answer(label_studio, evenhand, crowd, options.waves, options.pause)
             is_good = report(crowd, watches)
-            print(f"\n  Evenhand:      {evenhand.url}/ui/")
+            print("\n  " + evenhand.command("status").splitlines()[-1])
             print(f"  Label Studio:  {label_studio.url}/projects/  ({ADMIN_EMAIL}, {ADMIN_PASSWORD})")
             print("                 " + ", ".join(f"{title}: project {w.project}" for title, w in watches.items()))
             print("                 open a tab of the captions, or the project “Position bias: …”", flush=True)

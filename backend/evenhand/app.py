@@ -4,6 +4,7 @@ import logging
 import re
 import secrets
 import time
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -21,7 +22,7 @@ from evenhand.web import api_v1, auth, dashboard, downloads, errors, metrics, ml
 from evenhand.web.context import KEY, Services
 from evenhand.web.readiness import Readiness
 from evenhand.web.refusals import Refusals
-from evenhand.web.session_key import session_key
+from evenhand.web.session_key import open_token, session_key
 
 __all__ = ["create_app"]
 
@@ -45,6 +46,8 @@ HEADERS = {
 def create_app(settings: Settings, store: Store | None = None) -> Flask:
     """Put the service together; without a store the configured database is opened and brought up to date."""
     store = store if store is not None else open_store(settings, patience=PATIENCE_SECONDS)
+    is_secret_given = bool(settings.webhook_secret)
+    settings = replace(settings, webhook_secret=store.secrets.webhook(settings.webhook_secret))
     app = Flask("evenhand.web", static_folder=None)
     app.secret_key = session_key(settings, store)
     app.config.update(
@@ -59,7 +62,8 @@ def create_app(settings: Settings, store: Store | None = None) -> Flask:
     if isinstance(app.json, DefaultJSONProvider):
         app.json.sort_keys = False
     events = GroupCommit(partial(handle_events, store, settings), fatal=(StoreError,))
-    app.extensions[KEY] = Services(settings, store, events, Refusals(), Readiness(store))
+    token = open_token(settings, store)
+    app.extensions[KEY] = Services(settings, store, events, Refusals(), Readiness(store), token, is_secret_given)
     app.before_request(_begin)
     metrics.init_app(app, store)
     auth.init_app(app)

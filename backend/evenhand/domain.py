@@ -67,6 +67,7 @@ class Project:
     counts: Mapping[str, int]
     deleted_at: float | None
     erased_seq: int = 0
+    hinted_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Comparison:
 
     `answers` holds the outcome of each control where several are read: one annotation stays one row under one coin.
     `digest` stands for what was answered, as Label Studio has it; `updated_by` says who wrote it last, None where
-    nobody is named, as in imports.
+    nobody is named, as in imports. `is_verified` is False where it came without credentials and was not read back.
     """
 
     annotation_id: int
@@ -95,6 +96,7 @@ class Comparison:
     answers: Mapping[str, float] | None = None
     digest: str | None = None
     updated_by: str | None = None
+    is_verified: bool = True
 
 
 def plain_answer(

@@ -167,6 +167,13 @@ class Settings:
         """Whether a name and password protect the service (accounts in the database aside)."""
         return bool(self.basic_auth_user)
 
+    @property
+    def is_this_machine_only(self) -> bool:
+        """Whether every configured address is on loopback."""
+        known = (self.public_url, self.backend_url, self.label_studio_url, self.label_studio_public_url)
+        hosts = (urlsplit(address).hostname or "" for address in known if address)
+        return is_loopback(self.host) and all(map(is_loopback, hosts))
+
     def secrets(self) -> tuple[str, ...]:
         """Values that must never appear in a log or an answer."""
         password = urlsplit(self.database_url).password or ""

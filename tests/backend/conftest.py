@@ -21,6 +21,7 @@ from werkzeug.security import generate_password_hash
 
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
+from harness.opened import hold_the_token
 from tests.backend.closed_service import CLOSED
 from tests.backend.compiled_once import keep_what_is_compiled
 
@@ -54,6 +55,14 @@ def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         passwords, "generate_password_hash", lambda password, method: generate_password_hash(password, QUICK)
     )
     monkeypatch.setattr(passwords, "_DUMMY_HASH", passwords._DUMMY_HASH.replace(SLOW, QUICK))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def open_doors_known() -> Iterator[None]:
+    """Clients of an open service hold its token, as the browser of whoever started it does."""
+    with pytest.MonkeyPatch.context() as patch:
+        hold_the_token(patch)
+        yield
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_event_from_a_clock_far_ahead_is_a_visible_problem(
     event = payload("req_webhook_ANNOTATION_CREATED")
     event["annotation"]["updated_at"] = "2900-01-01T00:00:00Z"
     assert local.post("/webhook", json=event).status_code == 200
-    assert [problem.code for problem in sqlite_store.problems.find(1)] == ["clock_skew"]
+    assert [problem.code for problem in sqlite_store.problems.find(1)] == ["clock_skew", "unverified_events"]
 
 
 def test_event_for_the_alerts_project_decides_nothing_and_asks_for_a_pull(

@@ -24,6 +24,7 @@ from evenhand.server.worker import LEASE_SECONDS
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from evenhand.store.schema import leases, runs
+from evenhand.web.session_key import TOKEN
 from sqlalchemy import select
 
 from fdr_core.simulate import shaped
@@ -107,9 +108,10 @@ def wait_until(condition: Any, seconds: float) -> float:
     return time.monotonic() - begun
 
 
-def call(url: str, body: Any = None) -> tuple[int, Any]:
+def call(url: str, body: Any = None, token: str = "") -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(url, data, headers)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return int(answer.status), json.loads(answer.read())
@@ -221,7 +223,9 @@ def test_replicas_worker_killed_in_mid_run_the_other_takes_over_and_nothing_is_l
         watcher = Watcher(replicas, ids)
         watcher.start()
         ends.callback(watcher.stop)
-        asked = [call(f"{web}/api/v1/projects/{project_id}/runs", {}) for project_id in ids for web in replicas.webs]
+        token = replicas.store.secrets.get(TOKEN)
+        paths = [f"{web}/api/v1/projects/{project_id}/runs" for project_id in ids for web in replicas.webs]
+        asked = [call(path, {}, token) for path in paths]
         assert {status for status, _ in asked} <= {200, 201, 202}
         wait_until(lambda: replicas.worker_of(ids[0]) is not None, PATIENCE_SECONDS)
         victim = replicas.worker_of(ids[0])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +19,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 from harness import serving as process
 from harness import world
 from harness.components import ROOT
+from harness.opened import token_header
 
 FLAGS = [
     "--no-sandbox",
@@ -41,6 +43,12 @@ class Service:
 
     def ui(self, path: str = "") -> str:
         return f"{self.url}/ui/{path}"
+
+    def opened(self, browser: Browser, **options: Any) -> BrowserContext:
+        """A context that has followed the link which whoever started the service was given."""
+        made = browser.new_context(**options)
+        made.request.get(self.ui(), headers={**token_header(self.folder), "Accept": "text/html"})
+        return made
 
 
 @contextmanager
@@ -124,8 +132,8 @@ def watch() -> Iterator[Watch]:
 
 
 @pytest.fixture
-def context(browser: Browser, watch: Watch) -> Iterator[BrowserContext]:
-    made = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+def context(browser: Browser, service: Service, watch: Watch) -> Iterator[BrowserContext]:
+    made = service.opened(browser, viewport={"width": 1280, "height": 900}, accept_downloads=True)
     made.set_default_timeout(60_000)  # others may be working beside us
     made.on("page", watch.follow)
     yield made

@@ -68,7 +68,7 @@ def violations(page: Page) -> list[str]:
 def test_every_page_is_accessible_and_keeps_its_layout(
     browser: Browser, service: Service, watch: Watch, mode: str
 ) -> None:
-    context = browser.new_context(**MODES[mode])
+    context = service.opened(browser, **MODES[mode])
     context.on("page", watch.follow)
     page = context.new_page()
     found: dict[str, Any] = {}

@@ -88,7 +88,7 @@ def test_review_bar_stays_in_sight_and_typing_a_comment_decides_nothing(page: Pa
 def test_first_annotator_stands_on_the_first_screen(
     browser: Browser, service: Service, watch: Watch, width: int, most: int
 ) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 844})
+    context = service.opened(browser, viewport={"width": width, "height": 844})
     context.on("page", watch.follow)
     page = context.new_page()
     page.goto(service.ui("projects/1?show=flagged"))
@@ -113,7 +113,7 @@ def test_first_annotator_stands_on_the_first_screen(
 
 @pytest.mark.parametrize("width", [390, 768, 1024, 1280, 1440])
 def test_no_page_is_wider_than_the_window(browser: Browser, service: Service, watch: Watch, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 844})
+    context = service.opened(browser, viewport={"width": width, "height": 844})
     context.on("page", watch.follow)
     page = context.new_page()
     tabs = (
@@ -177,7 +177,7 @@ def test_flagged_marks_in_figures_are_named_and_lead_to_the_annotator(page: Page
 
 
 def test_local_time_stands_beside_utc(browser: Browser, service: Service, watch: Watch) -> None:
-    context = browser.new_context(timezone_id="Asia/Tokyo", locale="en-GB")
+    context = service.opened(browser, timezone_id="Asia/Tokyo", locale="en-GB")
     context.on("page", watch.follow)
     page = context.new_page()
     page.goto(service.ui("projects/1/annotator?id=33"))

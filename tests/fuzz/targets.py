@@ -28,6 +28,7 @@ from evenhand.store.engine import migrate, open_engine
 from fdr_core import Comparisons, FdrCoreError
 from fdr_core.inputs.label_studio.setup import parse_label_config
 from harness.label_configs import PAIRWISE
+from harness.opened import client_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAYLOADS = ROOT / "tests" / "data" / "payloads"
@@ -156,8 +157,7 @@ def _client() -> Any:
     """The service on an empty database, called in process."""
     engine = open_engine(f"sqlite:///{folder() / 'service.db'}")
     migrate(engine)
-    app = create_app(Settings(), Store(engine))
-    return app.test_client()
+    return client_of(create_app(Settings(), Store(engine)))
 
 
 def _post(path: str, data: bytes) -> None:

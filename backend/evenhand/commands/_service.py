@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from requests import Session
@@ -58,6 +58,7 @@ def open_service(*, creates: bool = True) -> Iterator[Service]:
     if not creates:
         refuse_without_data(settings)
     store = open_store(settings)
+    settings = replace(settings, webhook_secret=store.secrets.webhook(settings.webhook_secret))
     with Session() as session:
         try:
             yield Service(settings, store, client_from_settings(settings, session))

@@ -9,6 +9,7 @@ import click
 from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import open_data
 from evenhand.projects.overview import overview
+from evenhand.web.session_key import open_link
 from fdr_core.report.words import duration, plural
 from fdr_core.terminal import printable
 
@@ -18,12 +19,16 @@ from fdr_core.terminal import printable
 @says_what_is_wrong
 def status(as_json: bool) -> None:
     """Show projects, last events and pulls, the queue, and open problems with their remedies."""
-    with open_data() as (_, store):
+    with open_data() as (settings, store):
         found = overview(store)
+        is_open = not settings.has_credentials and not store.users.exist()
+        link = open_link(settings, store) if is_open and not as_json else ""
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     _print(found)
+    if link:
+        click.echo(f"Pages: {link}")
 
 
 def _print(found: dict[str, Any]) -> None:

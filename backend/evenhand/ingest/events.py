@@ -25,6 +25,8 @@ OTHER = "OTHER"
 SKEW_SECONDS = 600.0
 #: What extra_params may say: where an answer and its items stand.
 NAMES_FIELDS = frozenset({"control", "controls", "item_left", "item_right", "coin", "stratum"})
+UNVERIFIED = "answers are taken as they come: their events carry no secret, and there is no API token to read them back"
+CONNECT_FIRST = "Set LABEL_STUDIO_API_KEY and run `evenhand connect`, which installs the secret into the webhook."
 EXTRA_PARAMS = "extra_params of the ML backend"
 DATA_EVENTS = frozenset(
     (
@@ -51,6 +53,14 @@ def handle_setup(store: Store, settings: Settings, setup: Setup) -> str:
             project = _apply_params(store, project, setup)
         check_project(store, project)
     return current_version(store, project.id)
+
+
+def take_hint(store: Store, settings: Settings, event: Event) -> None:
+    """Note that something happened in a project; the worker reads it back from Label Studio. Many hints are one."""
+    project = store.projects.find(settings.label_studio_url, event.project.ref)
+    if project is not None and project.hinted_at is None:
+        store.projects.hint(project.id)
+        store.events.count(event_kind(event.action), "hint")
 
 
 def handle_event(store: Store, settings: Settings, event: Event) -> dict[str, Any]:
@@ -99,12 +109,16 @@ def _handle_data(store: Store, settings: Settings, events: Sequence[Event]) -> l
     project = _project_of(store, settings, events[0])
     for event in events[1:]:
         project = _describe(store, project, event.project)
+    unverified = {raw["id"] for event in events if not event.is_verified for raw in event.annotations}
     if project.kind == "alerts":
         return _ask_for_reviews(store, project, events)
     annotations = [raw for event in events for raw in event.annotations]
     batch = build_batch(store, project, annotations, [raw for event in events for raw in event.tasks])
+    if unverified:
+        store.problems.open(project.id, "unverified_events", UNVERIFIED, CONNECT_FIRST)
     batch = replace(
         batch,
+        comparisons=[replace(row, is_verified=row.annotation_id not in unverified) for row in batch.comparisons],
         deleted_annotations=[key for event in events for key in event.deleted_annotations],
         deleted_tasks=[key for event in events for key in event.deleted_tasks],
         events=tuple(event_kind(event.action) for event in events),

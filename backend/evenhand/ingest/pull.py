@@ -106,6 +106,8 @@ def pull_project(store: Store, client: LabelStudioClient, project: Project, *, f
     )
     check_project(store, project)
     horizon = client.server_time.timestamp() + AHEAD_SECONDS if client.server_time else float("inf")
+    if project.hinted_at is not None:
+        store.projects.take_up_hint(project.id)  # before reading: a hint that comes meanwhile asks again
     full = full or project.full_pull_needed or project.pull_watermark is None or project.pull_watermark > horizon
     seen = _pull(store, client, project, full=full)
     if not full:

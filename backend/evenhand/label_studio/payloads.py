@@ -70,6 +70,7 @@ class Event:
     tasks: Sequence[Json] = ()
     deleted_annotations: Sequence[int] = ()
     deleted_tasks: Sequence[int] = ()
+    is_verified: bool = True
 
 
 def read_setup(body: Any) -> Setup:

@@ -12,6 +12,8 @@ MIN_GAP_SECONDS = 5.0
 GAP_AFTER_FAILURE_SECONDS = 300.0
 #: Between two readings of the alert cards.
 CARDS_GAP_SECONDS = 5.0
+#: Between two readings that events without credentials ask for.
+HINT_GAP_SECONDS = 5.0
 #: A moment further ahead than replicas' clocks can differ was written before the clock was set back.
 AHEAD_SECONDS = 60.0
 
@@ -40,6 +42,8 @@ def pull_is_due(project: Project, reconcile_minutes: float, now: float) -> bool:
         return True
     if project.full_pull_needed:  # events about cards ask for it, and strangers with the secret could send many
         return project.kind != "alerts" or _elapsed(project.last_pull_at, now) >= CARDS_GAP_SECONDS
+    if project.hinted_at is not None and _elapsed(project.last_pull_at, now) >= HINT_GAP_SECONDS:
+        return True
     return reconcile_minutes > 0 and _elapsed(project.last_pull_at, now) >= 60.0 * reconcile_minutes
 
 

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import requests
@@ -59,6 +60,7 @@ def run_worker(settings: Settings, stop_event: threading.Event) -> None:
     configure_logging(settings.log_level, settings.secrets())
     give_large_blocks_back()
     store = open_store(settings)
+    settings = replace(settings, webhook_secret=store.secrets.webhook(settings.webhook_secret))
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     chores = Chores(store, settings, owner, requests.Session())
     runs = Runs(store, owner, stop_event)

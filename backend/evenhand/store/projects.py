@@ -174,6 +174,14 @@ class ProjectStore(Aggregate):
         """Note that a pull that was asked for begins."""
         self._set(project_id, full_pull_needed=False)
 
+    def hint(self, project_id: int) -> None:
+        """Somebody says that the project changed: it is read again soon."""
+        self._set(project_id, hinted_at=self._database.clock())
+
+    def take_up_hint(self, project_id: int) -> None:
+        """Note that a reading begins; a hint that comes meanwhile asks again."""
+        self._set(project_id, hinted_at=None)
+
     def finish_pull(
         self, project_id: int, summary: Mapping[str, Any], *, watermark: float | None, was_full: bool
     ) -> None:

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    true,
 )
 
 from evenhand.store.schema_base import RowId, project_column
@@ -52,6 +53,7 @@ projects = Table(
     Column("counts", JSON, nullable=False),
     Column("deleted_at", Double),
     Column("erased_seq", BigInteger, nullable=False, server_default="0"),
+    Column("hinted_at", Double),
     UniqueConstraint("ls_url", "ls_project_id", "epoch"),
     sqlite_autoincrement=True,
 )
@@ -79,6 +81,7 @@ comparisons = Table(
     Column("first_seq", BigInteger),
     Column("answers", JSON(none_as_null=True)),  # outcome by control, where several are read
     Column("digest", Text),
+    Column("is_verified", Boolean, nullable=False, server_default=true()),
     Column("standing", Text),  # of `revisions`: null where the row itself is its author's first submission
     PrimaryKeyConstraint("project_id", "annotation_id"),
     Index(None, "project_id", "task_id"),

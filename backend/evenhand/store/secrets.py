@@ -23,6 +23,10 @@ class SecretStore(Aggregate):
             connection.execute(insert.on_conflict_do_nothing())
             return str(connection.execute(query).scalar_one())
 
+    def webhook(self, configured: str) -> str:
+        """The secret that events carry: the configured one, else one of our own, which `connect` installs."""
+        return configured or self.get("webhook")
+
     def delete(self, name: str) -> None:
         """Forget a secret that is kept elsewhere now."""
         with self._database.read() as connection:

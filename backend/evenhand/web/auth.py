@@ -21,7 +21,7 @@ from evenhand.domain import Role
 from evenhand.errors import ForbiddenError, TooManyAttemptsError, UnauthorizedError, UnsupportedBodyError
 from evenhand.label_studio.payloads import TRAINING
 from evenhand.settings import SECRET_HEADER, is_loopback
-from evenhand.web.context import get_settings, get_store, wants_html
+from evenhand.web.context import get_services, get_settings, get_store, wants_html
 from evenhand.web.passwords import PasswordDesk, same
 from evenhand.web.rights import LABEL_STUDIO_S, SAFE_METHODS, Access, access_needed, is_allowed
 
@@ -35,6 +35,7 @@ PROBES = frozenset({"ml_api.health", "ml_api.ready"})
 #: Headers a proxy adds: who sends them does not sit at this machine, whatever the connection says.
 FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
 SMALL_BODY = 100_000
+TOKEN_ARGUMENT = "token"  # noqa: S105 - the argument's name
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class User:
     """Somebody we let in, how, and with which rights."""
 
     name: str
-    via: Literal["session", "basic", "secret", "open"]
+    via: Literal["session", "basic", "secret", "open", "hint"]
     role: Role
     is_label_studio: bool = False
 
@@ -123,6 +124,8 @@ def _guard() -> WerkzeugResponse | None:
     g.evenhand_user = user
     if user is None and needed != "public":
         return _turn_away(needed)
+    if user is not None and user.via == "open" and wants_html() and TOKEN_ARGUMENT in request.args:
+        return redirect(request.path)  # the token is in the session now, and need not stand in the address
     _require_csrf(user, needed)
     if user is not None and not user.may(needed):
         if needed in LABEL_STUDIO_S:
@@ -133,7 +136,8 @@ def _guard() -> WerkzeugResponse | None:
 
 def _turn_away(needed: Access) -> WerkzeugResponse:
     """Send people to the login page; refuse programs."""
-    if wants_html() and request.method in SAFE_METHODS and LOGIN_ENDPOINT in current_app.view_functions:
+    can_log_in = LOGIN_ENDPOINT in current_app.view_functions and not is_open()
+    if wants_html() and request.method in SAFE_METHODS and can_log_in:
         return redirect(url_for(LOGIN_ENDPOINT, next=request.full_path.rstrip("?")))
     if needed == "webhook":
         _count_refused()
@@ -143,7 +147,7 @@ def _turn_away(needed: Access) -> WerkzeugResponse:
 def _identify(needed: Access) -> User | None:
     """Who calls; wrong credentials raise, missing ones give None. Public pages look at the session only."""
     if needed == "public":
-        return None if request.endpoint in PROBES else _session_user()
+        return None if request.endpoint in PROBES else _session_user() or _with_token()
     settings = get_settings()
     sent = request.headers.get(SECRET_HEADER)
     if needed == "webhook" and sent is not None and settings.webhook_secret:
@@ -157,12 +161,42 @@ def _identify(needed: Access) -> User | None:
             is_theirs = settings.has_credentials and same(name, settings.basic_auth_user)
             return User(name, "basic", _check_password(name, password), is_label_studio=is_theirs)
     user = _session_user()
-    if user is not None:
-        return user
-    needs_secret = needed == "webhook" and bool(settings.webhook_secret) and not _is_training()
-    if not needs_secret and _is_local_request() and is_open():
-        return User(LOCAL_USER, "open", "owner", is_label_studio=True)
+    if user is None and needed in LABEL_STUDIO_S:
+        return _unnamed(needed)
+    return user or _with_token()
+
+
+def _unnamed(needed: Access) -> User | None:
+    """A call of Label Studio's without credentials.
+
+    Its own webhook sends none: an event is a hint, and what it names is read back from Label Studio's API. Without an
+    API token it is taken as it is, marked as unverified, while nothing but this machine is configured.
+    """
+    settings = get_settings()
+    is_ours = is_open() and _is_local_request()
+    if needed == "protocol" or _is_training():
+        return User(LOCAL_USER, "open", "protocol", is_label_studio=True) if is_ours else None
+    if settings.label_studio_url and settings.label_studio_api_key:
+        return User("nobody", "hint", "protocol", is_label_studio=True)
+    if is_ours and settings.is_this_machine_only and not get_services().is_secret_given:
+        return User(LOCAL_USER, "open", "protocol", is_label_studio=True)
     return None
+
+
+def _with_token() -> User | None:
+    """Whoever holds the token of an open service, in a header, in the link, or in a session that began with it."""
+    if not _is_local_request() or not is_open():
+        return None
+    token = get_services().open_token
+    basic = request.authorization
+    bearer = basic.token if basic is not None and basic.type == "bearer" else None
+    sent = bearer or (request.args.get(TOKEN_ARGUMENT) if request.method in SAFE_METHODS else None)
+    is_known = bool(sent) and same(str(sent), token)
+    if is_known and wants_html():
+        session["open"] = _fingerprint(token)
+    if not is_known and not same(str(session.get("open", "")), _fingerprint(token) or "no key"):
+        return None
+    return User(LOCAL_USER, "open", "owner")
 
 
 def _is_training() -> bool:
@@ -300,8 +334,9 @@ def _refusal(needed: Access) -> str:
         return f"events need the header {SECRET_HEADER} or Basic credentials; run `evenhand connect` to install it"
     if is_open():
         return (
-            "without credentials only this machine may call, directly and by its own name; "
-            "add an account with `evenhand users add`, or set BASIC_AUTH_USER and BASIC_AUTH_PASS"
+            "this service runs without accounts, for whoever started it on this machine: open the link that "
+            "`evenhand serve` printed, which `evenhand status` prints again; programs send the token in it as "
+            "`Authorization: Bearer`. For others add accounts with `evenhand users add`"
         )
     return "log in, or send Basic credentials"
 

@@ -18,13 +18,18 @@ KEY = "evenhand"
 
 @dataclass(frozen=True)
 class Services:
-    """The app's collaborators, put together in `evenhand.app`."""
+    """The app's collaborators, put together in `evenhand.app`.
+
+    `open_token` lets in who started an open service; `is_secret_given` tells whether somebody configured the secret.
+    """
 
     settings: Settings
     store: Store
     events: GroupCommit[Event, dict[str, Any]]
     refusals: Refusals
     readiness: Readiness
+    open_token: str
+    is_secret_given: bool
 
 
 def get_services() -> Services:

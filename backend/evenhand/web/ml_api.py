@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, redirect, request
 from werkzeug.wrappers import Response as WerkzeugResponse
 
 from evenhand.errors import PayloadError, RequestError
-from evenhand.ingest.events import OTHER, handle_setup
+from evenhand.ingest.events import OTHER, handle_setup, take_hint
 from evenhand.json_values import few
 from evenhand.label_studio import payloads
 from evenhand.publish import predict
 from evenhand.settings import PROBE_HEADER
+from evenhand.web.auth import current_user
 from evenhand.web.context import get_services, get_settings, get_store, json_body, wants_html
 from evenhand.web.rights import access
 
@@ -85,7 +87,12 @@ def webhook() -> Response:
         raise
     if PROBE_HEADER in request.headers:
         return jsonify({"ok": True, "probe": event.action})
-    services = get_services()
+    services, user = get_services(), current_user()
+    if user is not None and user.via == "hint":
+        take_hint(services.store, services.settings, event)
+        return jsonify({"ok": True, "hint": event.action[:60]})
+    if user is not None and user.via == "open":
+        event = replace(event, is_verified=False)
     taken = services.events.submit(event)
     services.refusals.store(services.store)
     return jsonify(taken)

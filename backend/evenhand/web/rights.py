@@ -21,7 +21,7 @@ CALLERS: tuple[Caller, ...] = ("stranger", "secret", "protocol", "reader", "revi
 ALLOWED: dict[Access, frozenset[Caller]] = {
     "public": frozenset(CALLERS),
     "protocol": frozenset({"protocol"}),
-    "webhook": frozenset({"secret", "protocol"}),
+    "webhook": frozenset({"stranger", "secret", "protocol"}),
     "metrics": frozenset({"protocol", "reader", "reviewer", "owner"}),
     "account": frozenset({"reader", "reviewer", "owner"}),
     "reader": frozenset({"reader", "reviewer", "owner"}),

@@ -15,8 +15,10 @@ def login() -> Response:
     """The login page; who is logged in already, or needs no login, is sent on."""
     target = _safe_target(request.values.get("next", ""))
     if request.method == "GET":
-        if current_user() is not None or is_open():
+        if current_user() is not None:
             return redirect(target)
+        if is_open():
+            return redirect(url_for("dashboard.projects"))  # which says where the link is
         return make_response(render_template("login.html", target=target, name="", message=""))
     name = form_text("name")[:200]
     try:

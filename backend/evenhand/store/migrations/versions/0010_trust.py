@@ -45,6 +45,8 @@ def upgrade() -> None:
     row_id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     op.add_column("decisions", sa.Column("detail", sa.Text(), nullable=True))
     op.add_column("comparisons", sa.Column("digest", sa.Text(), nullable=True))
+    op.add_column("projects", sa.Column("hinted_at", sa.Double(), nullable=True))
+    op.add_column("comparisons", sa.Column("is_verified", sa.Boolean(), nullable=False, server_default=sa.true()))
     op.add_column("comparisons", sa.Column("standing", sa.Text(), nullable=True))
     op.create_table(
         "revisions",
