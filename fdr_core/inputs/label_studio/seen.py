@@ -103,7 +103,7 @@ def _list_field(control: str, kind: str, tasks: Sequence[Record]) -> str | None:
             fits = {
                 str(name)
                 for name, value in data_of(task).items()
-                if isinstance(value, list) and named <= {entry for entry, _ in entries_of(value)}
+                if isinstance(value, list) and named & {entry for entry, _ in entries_of(value)}
             }
             fitting = fits if fitting is None else fitting & fits
     return min(fitting) if fitting else None
