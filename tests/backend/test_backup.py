@@ -19,10 +19,10 @@ from evenhand.cli import main as program
 from evenhand.domain import Batch, ProjectRef, Trigger
 from evenhand.errors import ConflictError
 from evenhand.private_files import write_private
-from evenhand.store import Store, backup_seals
-from evenhand.store.backup import MANIFEST, BackupError, read_manifest, write_backup
+from evenhand.store import Store
+from evenhand.store import backup as backup_seals
+from evenhand.store.backup import MANIFEST, BackupError, read_manifest, restore, write_backup
 from evenhand.store.engine import migrate, open_engine
-from evenhand.store.restore import restore
 from evenhand.store.schema import metadata
 from sqlalchemy import select, text
 
@@ -64,7 +64,7 @@ def test_backup_restored_elsewhere_holds_the_same_rows(store: Store, tmp_path: P
     copy = reopened(url)
     assert contents(copy) == contents(store)
     assert copy.decisions.verify(project.id).intact
-    assert copy.decisions.verify(project.id).length == 3
+    assert copy.decisions.verify(project.id).length == 4
     copy.close()
 
 
@@ -233,13 +233,6 @@ def test_every_flipped_byte_is_noticed(archive: Path, step: int) -> None:
             read_manifest(archive)
 
 
-def test_archive_of_the_first_version_has_no_seal_and_is_read(archive: Path) -> None:
-    old = rewritten(archive, manifest_with(version=1))
-    with zipfile.ZipFile(old, "a") as opened:
-        opened.comment = b""
-    assert read_manifest(old).version == 1
-
-
 def changed_rows(archive: Path, table: str, change: Callable[[dict[str, Any]], None]) -> Path:
     """A well-formed archive, sums and seal included, in which one value of every row was changed."""
     with zipfile.ZipFile(archive) as opened:
@@ -326,23 +319,6 @@ def test_restore_under_a_running_service_is_refused(archive: Path, store: Store,
         connection.execute(text("SELECT 1"))
         with pytest.raises(ConflictError, match="stop the service"):
             restore(database_url, archive, replace=True)
-
-
-def test_backup_of_an_older_schema_is_brought_up_to_date(tmp_path: Path) -> None:
-    from evenhand.store.engine import WRITE, upgrade
-
-    engine = open_engine(f"sqlite:///{tmp_path / 'old.db'}")
-    with engine.connect().execution_options(**{WRITE: True}) as connection, connection.begin():
-        upgrade(connection, "0001")
-        connection.execute(text("INSERT INTO event_counts VALUES ('kept', 'accepted', 7, 0.5)"))
-    with write_private(tmp_path / "b.zip") as file:
-        assert write_backup(engine, file).revision == "0001"
-    engine.dispose()
-    restore(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "b.zip", replace=False)
-    copy = Store(open_engine(f"sqlite:///{tmp_path / 'new.db'}"))
-    assert copy.events.counts()[0]["count"] == 7
-    assert copy.projects.all() == []
-    copy.close()
 
 
 def test_commands_back_up_check_and_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

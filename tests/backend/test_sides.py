@@ -17,8 +17,8 @@ from evenhand.projects.reading import change_config
 from evenhand.projects.sides import state_sides
 from evenhand.publish.follow_up import SOURCE, SWAPPED, undo_follow_up
 from evenhand.settings import Settings
-from evenhand.store import leases
-from evenhand.store.leases import chore_lease
+from evenhand.store import runs as leases
+from evenhand.store.runs import chore_lease
 from flask.testing import FlaskClient
 
 from harness.databases import new_store

@@ -268,7 +268,7 @@ def unchanged_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unchanged_process")
 @pytest.mark.parametrize("command", [["status"], ["users", "list"], ["serve"], ["worker"]])
-def test_damaged_or_newer_database_is_a_message_and_not_a_traceback(tmp_path: Path, command: list[str]) -> None:
+def test_database_damaged_or_of_another_version_is_a_message(tmp_path: Path, command: list[str]) -> None:
     variables = {"MODEL_DIR": str(tmp_path)}
     open_store(Settings.from_env(variables)).close()
     engine = open_engine(f"sqlite:///{tmp_path / 'evenhand.db'}")
@@ -276,7 +276,7 @@ def test_damaged_or_newer_database_is_a_message_and_not_a_traceback(tmp_path: Pa
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
     newer = CliRunner().invoke(program, command, env=variables)
-    assert (newer.exit_code, "newer one" in newer.output) == (1, True)
+    assert (newer.exit_code, "made by another version of Evenhand; install that one" in newer.output) == (1, True)
     (tmp_path / "evenhand.db").write_bytes(b"no database at all, but long enough to be one" * 100)
     damaged = CliRunner().invoke(program, command, env=variables)
     assert damaged.exit_code == 1

@@ -10,7 +10,7 @@ import click
 from evenhand.commands._failures import says_what_is_wrong
 from evenhand.settings import Settings
 from evenhand.store.backup import read_manifest
-from evenhand.store.restore import restore as put_back
+from evenhand.store.backup import restore as put_back
 
 
 @click.command("restore")

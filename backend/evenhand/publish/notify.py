@@ -20,7 +20,7 @@ from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.settings import Settings
 from evenhand.store import Store
-from evenhand.store.notifications import LONGEST_RETRY
+from evenhand.store.messages import LONGEST_RETRY
 from fdr_core.report.words import flag_words
 
 CHANNEL = "notify"

@@ -29,8 +29,7 @@ from evenhand.runs.schedule import has_new_settings, pull_is_due, run_is_due
 from evenhand.runs.statistics import Current, StatisticsCache
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
-from evenhand.store.leases import chore_lease
-from evenhand.store.runs import DROPPED_WITHOUT_NEWS
+from evenhand.store.runs import DROPPED_WITHOUT_NEWS, chore_lease
 from fdr_core import FdrCoreError
 from fdr_core.live import LiveConsensus
 

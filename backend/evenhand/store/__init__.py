@@ -17,34 +17,19 @@ from sqlalchemy.engine import make_url
 
 from evenhand.private_files import keep_private
 from evenhand.settings import Settings
-from evenhand.store.annotators import AnnotatorStore
-from evenhand.store.comparisons import ComparisonStore
+from evenhand.store.accounts import LoginStore, SecretStore, UserStore
+from evenhand.store.annotators import AnnotatorStore, FlagStore, LiveStore, SpendingStore
+from evenhand.store.comparisons import ComparisonStore, EventStore, ItemStore, TaskStore
 from evenhand.store.database import Database
-from evenhand.store.decisions import DecisionStore
+from evenhand.store.decisions import DecisionStore, FollowUpStore, StatementStore
 from evenhand.store.engine import BUSY_SECONDS, migrate, open_engine
-from evenhand.store.events import EventStore
-from evenhand.store.findings import FindingStore
-from evenhand.store.flags import FlagStore
-from evenhand.store.follow_ups import FollowUpStore
-from evenhand.store.items import ItemStore
-from evenhand.store.leases import LeaseStore
-from evenhand.store.live import LiveStore
-from evenhand.store.logins import LoginStore
-from evenhand.store.notifications import NotificationStore
-from evenhand.store.people import PersonStore
-from evenhand.store.problems import ProblemStore
+from evenhand.store.messages import NotificationStore, ProblemStore, PublicationStore
+from evenhand.store.people import PersonStore, RemovalStore
 from evenhand.store.projects import ProjectStore
-from evenhand.store.publications import PublicationStore
-from evenhand.store.rankings import RankingStore
-from evenhand.store.removals import RemovalStore
+from evenhand.store.results import FindingStore, RankingStore
 from evenhand.store.revisions import RevisionStore
-from evenhand.store.runs import RunStore
-from evenhand.store.secrets import SecretStore
+from evenhand.store.runs import LeaseStore, RunStore
 from evenhand.store.snapshots import SnapshotStore
-from evenhand.store.spending import SpendingStore
-from evenhand.store.statements import StatementStore
-from evenhand.store.tasks import TaskStore
-from evenhand.store.users import UserStore
 
 __all__ = ["Store", "open_store"]
 

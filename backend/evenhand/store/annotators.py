@@ -1,14 +1,63 @@
-"""The people of a project, by the ids Label Studio gives them."""
+"""What is known of annotators over all runs: names, live evidence, spending, lasting flags; and who was erased."""
 
-from collections.abc import Collection, Mapping
+import hashlib
+import hmac
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Connection, bindparam, delete, or_, select, update
 
-from evenhand.domain import Annotator
-from evenhand.store.database import Aggregate, select_in
-from evenhand.store.erased import Erased
-from evenhand.store.project_rows import project_row
-from evenhand.store.schema import annotators
+from evenhand.domain import Annotator, Comparison, Status, StoredEvidence
+from evenhand.errors import ConflictError
+from evenhand.store.database import Aggregate, project_row, select_in, without_project
+from evenhand.store.engine import finite
+from evenhand.store.merge import TOMBSTONE
+from evenhand.store.schema import annotators, erasures, flags, live_curve, live_evidence, projects, secrets, spending
+
+KEY_NAME = "erasures"
+STATUS: Status = "erased"
+_MARKS = (
+    select(erasures.c.token)
+    .join(projects, or_(erasures.c.ls_url == projects.c.ls_url, erasures.c.ls_url == ""))
+    .where(projects.c.id == bindparam("project"))
+)
+_KEY = select(secrets.c.value).where(secrets.c.name == KEY_NAME)
+
+
+def mark(key: str, annotator_id: str) -> str:
+    """What is kept of an erased person."""
+    return hmac.new(key.encode(), annotator_id.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+class Erased:
+    """The erased people of a project's Label Studio; `in` tells whether an annotator is one of them."""
+
+    def __init__(self, key: str, marks: Iterable[str]) -> None:
+        self._key, self._marks = key, frozenset(marks)
+
+    @classmethod
+    def of(cls, connection: Connection, project_id: int) -> "Erased":
+        """Read the marks; to be called after the project's row is locked, so that an erasure cannot slip between."""
+        marks = list(connection.execute(_MARKS, {"project": project_id}).scalars())
+        return cls(str(connection.execute(_KEY).scalar() or "") if marks else "", marks)
+
+    def __contains__(self, annotator_id: object) -> bool:
+        """Whether this annotator was erased."""
+        return bool(self._marks) and isinstance(annotator_id, str) and mark(self._key, annotator_id) in self._marks
+
+    def without(self, comparisons: Iterable[Comparison]) -> Iterator[Comparison]:
+        """Answers as they may be stored: of an erased person, only that the task has one."""
+        for row in comparisons:
+            if row.annotator_id in self:
+                row = replace(
+                    TOMBSTONE, annotation_id=row.annotation_id, task_id=row.task_id, status=STATUS, ground_truth=False
+                )
+            yield row
+
+    def keep(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Entries by annotator, without those of erased people."""
+        return {key: value for key, value in named.items() if key not in self}
 
 
 class AnnotatorStore(Aggregate):
@@ -49,3 +98,141 @@ class AnnotatorStore(Aggregate):
         with self._database.read() as connection:
             rows = select_in(connection, query, annotators.c.annotator_id, ids)
             return {row.annotator_id: Annotator(row.annotator_id, row.name, row.email, row.first_seen) for row in rows}
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A standing early warning: when it was given, and how many answers the evidence counts by now."""
+
+    warned_at: float
+    answers: int
+
+
+class LiveStore(Aggregate):
+    """Reading and advancing the e-processes of a project."""
+
+    def get(
+        self, project_id: int, annotator_ids: Collection[str] | None = None
+    ) -> tuple[int, dict[str, StoredEvidence]]:
+        """The sequence number already counted, and the evidence by annotator, as one consistent state."""
+        query = select(live_evidence).where(live_evidence.c.project_id == project_id)
+        with self._database.read(snapshot=True) as connection:
+            seq = connection.execute(select(projects.c.live_seq).where(projects.c.id == project_id)).scalar_one()
+            rows = select_in(connection, query, live_evidence.c.annotator_id, annotator_ids)
+            return seq, {row.annotator_id: StoredEvidence(**without_project(row)) for row in rows}
+
+    def put(
+        self,
+        project_id: int,
+        rows: Collection[StoredEvidence],
+        *,
+        from_seq: int,
+        to_seq: int,
+        curve: Collection[tuple[str, int, float, float]] = (),
+    ) -> None:
+        """Store evidence that counted the changes from_seq < seq <= to_seq, in one transaction.
+
+        `curve` holds points (annotator_id, seq, at, log_e). Raises ConflictError if somebody else advanced it.
+        """
+        with self._database.write() as connection:
+            advance = update(projects).where(projects.c.id == project_id, projects.c.live_seq == from_seq)
+            if connection.execute(advance.values(live_seq=to_seq)).rowcount != 1:
+                raise ConflictError(f"live evidence of project {project_id} is no longer at {from_seq}; read it again")
+            erased = Erased.of(connection, project_id)
+            rows = [row for row in rows if row.annotator_id not in erased]
+            curve = [point for point in curve if point[0] not in erased]
+            if rows:
+                values = [{"project_id": project_id, **vars(row)} for row in rows]
+                connection.execute(self._database.upsert(live_evidence), values)
+            if curve:
+                points = [
+                    {"project_id": project_id, "annotator_id": key, "seq": seq, "at": at, "log_e": log_e}
+                    for key, seq, at, log_e in curve
+                ]
+                connection.execute(self._database.insert(live_curve).on_conflict_do_nothing(), points)
+
+    def warn(self, project_id: int, annotator_ids: Collection[str], at: float) -> None:
+        """Note warnings of these annotators; an older warning keeps its time."""
+        if not annotator_ids:
+            return
+        mine = (live_evidence.c.project_id == project_id, live_evidence.c.annotator_id.in_(sorted(annotator_ids)))
+        statement = update(live_evidence).where(*mine, live_evidence.c.warned_at.is_(None)).values(warned_at=at)
+        with self._database.write() as connection:
+            connection.execute(statement)
+
+    def withdraw(self, project_id: int) -> int:
+        """Take all warnings of a project back; how many there were."""
+        if not self.warned(project_id):
+            return 0
+        mine = (live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None))
+        with self._database.write() as connection:
+            return connection.execute(update(live_evidence).where(*mine).values(warned_at=None)).rowcount
+
+    def warned(self, project_id: int) -> dict[str, Warned]:
+        """Everybody with a warning, the earliest first; the state of the evidence, which is large, is not read."""
+        columns = (live_evidence.c.annotator_id, live_evidence.c.warned_at, live_evidence.c.answers)
+        query = select(*columns).where(live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None))
+        order = (live_evidence.c.warned_at, live_evidence.c.annotator_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(*order)).all()
+        return {row.annotator_id: Warned(row.warned_at, row.answers) for row in rows}
+
+    def curve(self, project_id: int, annotator_id: str) -> list[tuple[int, float, float]]:
+        """Points (seq, at, log_e) of one annotator's e-process, oldest first."""
+        query = select(live_curve.c.seq, live_curve.c.at, live_curve.c.log_e).where(
+            live_curve.c.project_id == project_id, live_curve.c.annotator_id == annotator_id
+        )
+        with self._database.read() as connection:
+            return [(row.seq, row.at, row.log_e) for row in connection.execute(query.order_by(live_curve.c.seq))]
+
+
+class SpendingStore(Aggregate):
+    """The spending of a project's annotators, by id."""
+
+    def all(self, project_id: int) -> dict[str, dict[str, Any]]:
+        """Everybody's state, fit for `fdr_core.spending.Spending.from_dict`."""
+        query = select(spending).where(spending.c.project_id == project_id)
+        with self._database.read() as connection:
+            return {row.annotator_id: dict(row._mapping) for row in connection.execute(query)}
+
+    def store_in(self, connection: Connection, project_id: int, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep the states that a run changed, except of people who were erased meanwhile."""
+        erased = Erased.of(connection, project_id)
+        rows = [
+            {"project_id": project_id, "annotator_id": annotator, **state}
+            for annotator, state in states.items()
+            if annotator not in erased
+        ]
+        if rows:
+            connection.execute(self._database.upsert(spending), rows)
+
+
+class FlagStore(Aggregate):
+    """The lasting flags, which a run replaces as a whole."""
+
+    def all(self, project_id: int) -> list[dict[str, Any]]:
+        """The project's lasting flags: annotator_id, run_id, since, finding, evidence."""
+        query = select(flags).where(flags.c.project_id == project_id).order_by(flags.c.since, flags.c.annotator_id)
+        with self._database.read() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def replace_in(self, connection: Connection, project_id: int, run_id: int, rows: list[Mapping[str, Any]]) -> None:
+        """Put new flags in place; one that stays keeps its `since`."""
+        known = {
+            row.annotator_id: row.since
+            for row in connection.execute(select(flags).where(flags.c.project_id == project_id))
+        }
+        connection.execute(delete(flags).where(flags.c.project_id == project_id))
+        values = [
+            {
+                "project_id": project_id,
+                "run_id": run_id,
+                "annotator_id": row["annotator_id"],
+                "since": known.get(row["annotator_id"], self._database.clock()),
+                "finding": row.get("finding"),
+                "evidence": finite(dict(row.get("evidence", {}))),
+            }
+            for row in rows
+        ]
+        if values:
+            connection.execute(flags.insert(), values)

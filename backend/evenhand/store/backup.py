@@ -1,38 +1,123 @@
-"""Backups: one archive of the whole database, the same from SQLite and PostgreSQL, restored whole or not at all.
-
-An archive is a ZIP file. `tables/<name>.jsonl` holds one JSON list per row, in the order of the columns;
-`manifest.json`, written last, holds the version of the archive and of the schema, and for every table its columns,
-number of rows, size and SHA-256. The file's last 64 characters are the SHA-256 of everything before them.
-"""
+"""Rows of an archive against the columns they go into: SQLite would take a text where a number belongs."""
 
 import hashlib
+import hmac
 import json
+import os
+import sqlite3
+import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import JSON, Connection, Engine, MetaData, Table, inspect, select, text
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import DatabaseError, StatementError
+from sqlalchemy.types import TypeEngine
 
-from evenhand.errors import BackendError
+from evenhand.errors import BackendError, ConflictError
 from evenhand.project_config import ProjectConfig
-from evenhand.store import backup_seals as seals
-from evenhand.store.backup_rows import checked_row
 from evenhand.store.decisions import check_chain
-from evenhand.store.dialect import is_postgres, last_id, name_of, set_last_id, snapshot_options
-from evenhand.store.engine import current_revision, database_errors, known_revisions, to_json, upgrade
-from evenhand.store.schema import projects
+from evenhand.store.engine import (
+    WRITE,
+    current_revision,
+    database_errors,
+    is_postgres,
+    last_id,
+    name_of,
+    open_engine,
+    set_last_id,
+    snapshot_options,
+    to_json,
+    upgrade,
+)
+from evenhand.store.schema import SCHEMA, metadata, projects
 from fdr_core._version import __version__
 
+_KINDS: tuple[tuple[type[TypeEngine[Any]], tuple[type, ...]], ...] = (
+    (Boolean, (bool, int)),
+    (Integer, (int,)),
+    (Numeric, (float, int)),
+    (String, (str,)),
+)
+
+
+def checked_row(table: Table, columns: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """The row by column name; raises ValueError where a value is not of its column's kind."""
+    row = dict(zip(columns, values, strict=True))
+    for name, kinds in _kinds(table).items():
+        value = row.get(name)
+        if value is not None and type(value) not in kinds:
+            raise ValueError(f"{name} is a {type(value).__name__}")
+    return row
+
+
+@cache
+def _kinds(table: Table) -> dict[str, tuple[type, ...]]:
+    """What each column takes, but for those that take anything."""
+    return {
+        column.name: kinds
+        for column in table.columns
+        for kind, kinds in _KINDS
+        if isinstance(column.type, kind) and not isinstance(column.type, JSON)
+    }
+
+
+DIGITS = 64
+#: Stands in the archive's comment until the rest of the file is known.
+PLACEHOLDER = b"sha256:" + b"0" * DIGITS
+PIECE = 1 << 20
+
+
+def seal(file: IO[bytes]) -> None:
+    """Write the digest over the end of an archive whose comment is the placeholder."""
+    size = file.seek(0, 2)
+    digest = _digest(file, size - DIGITS)
+    file.seek(size - DIGITS)
+    file.write(digest)
+    file.seek(0, 2)
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a sealed file is what was written, to the last bit."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if size < len(PLACEHOLDER):
+            return False
+        digest = _digest(file, size - DIGITS)
+        return hmac.compare_digest(file.read(DIGITS), digest)
+
+
+def _digest(file: IO[bytes], size: int) -> bytes:
+    """The digest of the first bytes, in hexadecimal."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while size > 0 and (piece := file.read(min(PIECE, size))):
+        digest.update(piece)
+        size -= len(piece)
+    return digest.hexdigest().encode()
+
+
 FORMAT, VERSION = "evenhand-backup", 2
-#: Archives of version 1 have no seal over the whole file.
-UNSEALED = 1
 MANIFEST = "manifest.json"
 BATCH = 2000
-PIECE = 1 << 20
 LONGEST_LINE = 64 << 20
 LARGEST_MANIFEST = 4 << 20
 # Leases, delays, and what is made from other tables; a restored service starts without them.
@@ -101,8 +186,8 @@ def write_backup(engine: Engine, file: IO[bytes]) -> Manifest:
             last_ids={name: last_id(connection, name) for name in NUMBERED},
         )
         archive.writestr(MANIFEST, _to_text(manifest))
-        archive.comment = seals.PLACEHOLDER
-    seals.seal(file)
+        archive.comment = PLACEHOLDER
+    seal(file)
     return manifest
 
 
@@ -110,7 +195,7 @@ def read_manifest(path: Path) -> Manifest:
     """Check that a file is a whole, undamaged archive of a version we know; raises BackupError."""
     with _opened(path) as archive:
         manifest = _manifest(path, archive)
-        if manifest.version != UNSEALED and not seals.is_intact(path):
+        if not is_intact(path):
             raise BackupError(f"{path} is damaged: it is not what was written; use another backup")
         for part in manifest.parts:
             _check_part(path, archive, part)
@@ -119,7 +204,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def load(connection: Connection, path: Path, manifest: Manifest) -> list[str]:
     """Fill an empty database within the caller's transaction; returns what a person should know."""
-    upgrade(connection, manifest.revision)
+    upgrade(connection)
     tables = {table.name: table for table in _tables(connection)}
     with _opened(path) as archive:
         for part in manifest.parts:
@@ -131,7 +216,6 @@ def load(connection: Connection, path: Path, manifest: Manifest) -> list[str]:
         for part in sorted(manifest.parts, key=lambda part: order.index(part.name)):
             _load_table(connection, path, archive, part, tables[part.name])
     _set_last_ids(connection, manifest.last_ids)
-    upgrade(connection)
     _check_settings(connection, path)
     numbers = connection.execute(select(projects.c.id).order_by(projects.c.id)).scalars().all()
     checks = {number: check_chain(connection, number) for number in numbers}
@@ -240,11 +324,11 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
         raise BackupError(f"{path} is not a backup of Evenhand, or damaged ({error}); use another file") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BackupError(f"{path} is not a backup of Evenhand: its manifest does not say {FORMAT!r}")
-    if found.get("version") not in (UNSEALED, VERSION) or found.get("revision") not in known_revisions():
+    if (found.get("version"), found.get("revision")) != (VERSION, SCHEMA):
         raise BackupError(
             f"{path} was made by Evenhand {str(found.get('product'))[:40]} (archive version {found.get('version')!r}, "
             f"schema {found.get('revision')!r}), which this version {__version__} does not know; "
-            "restore it with that version or a newer one"
+            "restore it with that version"
         )
     try:
         parts = tuple(
@@ -288,3 +372,110 @@ def _set_last_ids(connection: Connection, last_ids: dict[str, int]) -> None:
         last = max(largest, last_ids.get(name, 0))
         if last:
             set_last_id(connection, name, last)
+
+
+#: A database with rows in one of these holds somebody's work.
+WORK = ("projects", "users")
+REPLACE = "add --replace to overwrite it with the backup"
+
+
+def restore(database_url: str, path: Path, *, replace: bool) -> tuple[Manifest, list[str]]:
+    """Put an archive in the place of the database; on any error the database is as it was before."""
+    manifest = read_manifest(path)
+    if database_url.startswith("sqlite"):
+        return manifest, _restore_file(Path(make_url(database_url).database or ""), path, manifest, replace=replace)
+    engine = open_engine(database_url, pool_size=1)
+    try:
+        return manifest, _restore_server(engine, path, manifest, replace=replace)
+    finally:
+        engine.dispose()
+
+
+def _restore_file(target: Path, path: Path, manifest: Manifest, *, replace: bool) -> list[str]:
+    """Build the new database beside the old one and give it its name."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    is_there = target.exists() and target.stat().st_size > 0
+    if is_there:
+        _refuse_open_file(target)
+        _refuse_work_in(target, replace=replace)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.restoring-")
+    os.close(handle)
+    fresh = Path(name)
+    try:
+        engine = open_engine(f"sqlite:///{fresh}", pool_size=1)
+        try:
+            with (
+                database_errors(),
+                engine.connect().execution_options(**{WRITE: True}) as connection,
+                connection.begin(),
+            ):
+                notes = load(connection, path, manifest)
+        finally:
+            engine.dispose()  # the last connection folds the log into the file
+        _same_owner(fresh, target if is_there else target.parent)
+        os.replace(fresh, target)
+        return notes
+    finally:
+        for leftover in (fresh, *(fresh.with_name(fresh.name + end) for end in ("-wal", "-shm"))):
+            leftover.unlink(missing_ok=True)
+
+
+def _refuse_open_file(target: Path) -> None:
+    """SQLite leaves its write-ahead log only if no other process has the file open: that is the test."""
+    connection = sqlite3.connect(target, timeout=1.0)
+    try:
+        mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise BackupError(f"{target} cannot be opened ({error}); move it away and restore again") from error
+        mode = "locked"
+    except sqlite3.DatabaseError as error:
+        raise BackupError(f"{target} is not a database ({error}); move it away and restore again") from error
+    finally:
+        connection.close()
+    if mode != "delete":
+        raise ConflictError(f"{target} is in use by another process; stop the service, then restore")
+
+
+def _refuse_work_in(target: Path, *, replace: bool) -> None:
+    engine = open_engine(f"sqlite:///{target}", pool_size=1)
+    try:
+        with database_errors(), engine.connect() as connection, connection.begin():
+            if not replace and _holds_work(connection):
+                raise ConflictError(f"{target} holds projects or accounts; {REPLACE}")
+    finally:
+        engine.dispose()
+
+
+def _restore_server(engine: Engine, path: Path, manifest: Manifest, *, replace: bool) -> list[str]:
+    """Drop and fill all tables in one transaction; PostgreSQL undoes all of it if anything fails."""
+    with database_errors(), engine.connect() as connection, connection.begin():
+        others = connection.execute(
+            text(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            )
+        ).scalar_one()
+        if others:
+            raise ConflictError(f"the database is in use by {others} other connections; stop the service, then restore")
+        if not replace and _holds_work(connection):
+            raise ConflictError(f"the database holds projects or accounts; {REPLACE}")
+        known = set(inspect(connection).get_table_names())
+        for name in (*(table.name for table in reversed(metadata.sorted_tables)), "alembic_version"):
+            if name in known:
+                connection.execute(text(f"DROP TABLE {name} CASCADE"))
+        connection.execute(text("DROP FUNCTION IF EXISTS decisions_refuse() CASCADE"))
+        return load(connection, path, manifest)
+
+
+def _holds_work(connection: Connection) -> bool:
+    known = set(inspect(connection).get_table_names())
+    tables = (metadata.tables[name] for name in WORK if name in known)
+    return any(connection.execute(select(text("1")).select_from(table).limit(1)).first() for table in tables)
+
+
+def _same_owner(path: Path, model: Path) -> None:
+    """Let the service's user read a file that an administrator restored."""
+    status = model.stat()
+    if os.geteuid() == 0:
+        os.chown(path, status.st_uid, status.st_gid)

@@ -1,32 +1,130 @@
-"""Answers: what Label Studio told us, and which of it is judged."""
+"""What Label Studio told us: events, tasks, items, and the answers with the signed changes that statistics see."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    Connection,
-    Text,
-    bindparam,
-    cast,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, func, select, update
 
-from evenhand.domain import Applied, Batch, Change
+from evenhand.domain import Applied, Batch, Change, Page, Task
 from evenhand.judged import Policy, coin_label
 from evenhand.project_config import ProjectConfig
-from evenhand.store.database import Aggregate, Database, chunks, select_in, without_project
-from evenhand.store.erased import Erased
-from evenhand.store.events import EventStore
+from evenhand.store.annotators import Erased
+from evenhand.store.database import CHUNK, Aggregate, Database, chunks, page, project_row, select_in, without_project
+from evenhand.store.engine import insert_into
 from evenhand.store.merge import Merge, Row
-from evenhand.store.project_rows import project_row
-from evenhand.store.schema import annotators, changes, comparisons, items, projects, revisions, tasks
-from evenhand.store.tasks import task_rows
+from evenhand.store.schema import annotators, changes, comparisons, event_counts, items, projects, revisions, tasks
+
+
+class EventStore(Aggregate):
+    """Events counted by kind and outcome."""
+
+    def count(self, kind: str, outcome: str, number: int = 1) -> None:
+        """Count an event that changed nothing in the store (rejected, ignored)."""
+        with self._database.write() as connection:
+            self.count_in(connection, kind, outcome, number)
+
+    def counts(self) -> list[dict[str, Any]]:
+        """Counters by kind and outcome, with the time of the last one."""
+        query = select(event_counts).order_by(event_counts.c.kind, event_counts.c.outcome)
+        with self._database.read() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def count_in(self, connection: Connection, kind: str, outcome: str, number: int) -> None:
+        """Add to an event counter."""
+        values = {"kind": kind, "outcome": outcome, "count": number, "last_at": self._database.clock()}
+        connection.execute(_count_statement(self._database.on_postgres), values)
+
+
+@cache
+def _count_statement(on_postgres: bool) -> Any:
+    """The statement that adds to an event counter."""
+    insert = insert_into(event_counts, on_postgres=on_postgres)
+    raised = {"count": event_counts.c.count + insert.excluded["count"], "last_at": insert.excluded["last_at"]}
+    return insert.on_conflict_do_update(index_elements=["kind", "outcome"], set_=raised)
+
+
+_TASKS = select(tasks).where(
+    tasks.c.project_id == bindparam("project"), tasks.c.task_id.in_(bindparam("ids", expanding=True))
+)
+
+
+class TaskStore(Aggregate):
+    """Reading stored tasks."""
+
+    def get(self, project_id: int, task_ids: Collection[int]) -> dict[int, Task]:
+        """Stored tasks by id, deleted ones included; ids never seen are absent."""
+        with self._database.read() as connection:
+            stored = task_rows(connection, project_id, list(task_ids))
+        return {key: _task(row) for key, row in stored.items()}
+
+    def page(
+        self, project_id: int, *, limit: int = 100, cursor: str | None = None, is_labeled: bool | None = None
+    ) -> Page:
+        """A page of live tasks by id."""
+        query = select(tasks).where(tasks.c.project_id == project_id, ~tasks.c.deleted)
+        if is_labeled is not None:
+            query = query.where(tasks.c.is_labeled == is_labeled)
+        with self._database.read() as connection:
+            return page(connection, query, [(tasks.c.task_id, False)], limit=limit, cursor=cursor)
+
+    def of_pairs(self, project_id: int, pairs: Collection[tuple[str, str]]) -> dict[frozenset[str], list[int]]:
+        """Ids of the live tasks on each of these pairs of items, in either order."""
+        names = sorted({name for pair in pairs for name in pair})
+        query = select(tasks.c.task_id, tasks.c.left_item, tasks.c.right_item).where(
+            tasks.c.project_id == project_id,
+            ~tasks.c.deleted,
+            tasks.c.left_item.in_(names),
+            tasks.c.right_item.in_(names),
+        )
+        found: dict[frozenset[str], list[int]] = {frozenset(pair): [] for pair in pairs}
+        with self._database.read() as connection:
+            for task_id, left, right in connection.execute(query.order_by(tasks.c.task_id)):
+                if frozenset((left, right)) in found:
+                    found[frozenset((left, right))].append(task_id)
+        return found
+
+    def all(self, project_id: int) -> Iterator[Task]:
+        """All live tasks, read in pages so that no transaction stays open."""
+        last = 0
+        while True:
+            query = select(tasks).where(tasks.c.project_id == project_id, ~tasks.c.deleted, tasks.c.task_id > last)
+            with self._database.read() as connection:
+                rows = connection.execute(query.order_by(tasks.c.task_id).limit(CHUNK)).mappings().all()
+            for row in rows:
+                yield _task(dict(row))
+            if len(rows) < CHUNK:
+                return
+            last = rows[-1]["task_id"]
+
+
+def task_rows(connection: Connection, project_id: int, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Stored tasks by id."""
+    found: dict[int, dict[str, Any]] = {}
+    for part in chunks(ids):
+        rows = connection.execute(_TASKS, {"project": project_id, "ids": part})
+        found.update((row.task_id, without_project(row)) for row in rows)
+    return found
+
+
+def _task(row: Mapping[str, Any]) -> Task:
+    """A stored task as a record; labels live in the items table."""
+    names = ("task_id", "left_item", "right_item", "coin", "stratum", "is_labeled", "updated_at", "deleted")
+    return Task(**{name: row[name] for name in names}, left_label=None, right_label=None)
+
+
+class ItemStore(Aggregate):
+    """What items are called."""
+
+    def labels(self, project_id: int, ids: Collection[str] | None = None) -> dict[str, str]:
+        """Readable labels by item id."""
+        query = select(items.c.item, items.c.label).where(items.c.project_id == project_id)
+        with self._database.read() as connection:
+            return {row.item: row.label for row in select_in(connection, query, items.c.item, ids)}
+
 
 # The statements of the path every event takes, built once.
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)

@@ -10,10 +10,8 @@ from sqlalchemy import Connection, delete, select, update
 
 from evenhand.domain import ChainCheck, Choice, Decision, Page, Review
 from evenhand.errors import NotFoundError
-from evenhand.store.database import Aggregate
-from evenhand.store.paging import page
-from evenhand.store.project_rows import project_row
-from evenhand.store.schema import decisions, spending
+from evenhand.store.database import Aggregate, page, project_row
+from evenhand.store.schema import decisions, follow_ups, side_statements, spending
 
 FIRST = "0" * 64
 ERASE = "erase"
@@ -312,3 +310,49 @@ def _shown(value: Any) -> str:
 def _digest(values: Mapping[str, Any]) -> str:
     text = json.dumps({key: values[key] for key in sorted(values)}, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+class StatementStore(Aggregate):
+    """Statements about the sides of a project, the latest of which is in force."""
+
+    def add(self, project_id: int, sides: str, said_by: str) -> None:
+        """Keep a statement."""
+        values = {"sides": sides, "said_by": said_by[:200], "said_at": self._database.clock()}
+        with self._database.write() as connection:
+            connection.execute(side_statements.insert().values(project_id=project_id, **values))
+
+    def all(self, project_id: int) -> list[dict[str, Any]]:
+        """Every statement, the latest first: sides, said_by, said_at."""
+        query = select(side_statements).where(side_statements.c.project_id == project_id)
+        with self._database.read() as connection:
+            return [dict(row) for row in connection.execute(query.order_by(side_statements.c.id.desc())).mappings()]
+
+
+class FollowUpStore(Aggregate):
+    """One line per thing done, with what is needed to undo it."""
+
+    def add(self, project_id: int, annotator_id: str, kind: str, detail: Mapping[str, Any]) -> int:
+        """Note what is about to be done; its number."""
+        values = {"annotator_id": annotator_id, "kind": kind, "detail": dict(detail), "made_at": self._database.clock()}
+        with self._database.write() as connection:
+            made = connection.execute(follow_ups.insert().values(project_id=project_id, **values))
+            return int((made.inserted_primary_key or (0,))[0])
+
+    def complete(self, number: int, detail: Mapping[str, Any]) -> None:
+        """Note what was done."""
+        with self._database.write() as connection:
+            connection.execute(update(follow_ups).where(follow_ups.c.id == number).values(detail=dict(detail)))
+
+    def undo(self, number: int) -> None:
+        """Note that it was undone."""
+        with self._database.write() as connection:
+            connection.execute(
+                update(follow_ups).where(follow_ups.c.id == number).values(undone_at=self._database.clock())
+            )
+
+    def all(self, project_id: int, *, standing: bool = False) -> list[dict[str, Any]]:
+        """What was done, the latest first; `standing`: only what was not undone."""
+        query = select(follow_ups).where(follow_ups.c.project_id == project_id)
+        query = query.where(follow_ups.c.undone_at.is_(None)) if standing else query
+        with self._database.read() as connection:
+            return [dict(row) for row in connection.execute(query.order_by(follow_ups.c.id.desc())).mappings()]

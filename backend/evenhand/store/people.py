@@ -5,24 +5,16 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Table,
-    and_,
-    delete,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Table, and_, delete, func, or_, select, update
 
 from evenhand.domain import Project
 from evenhand.judged import Policy
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
-from evenhand.store.database import Aggregate, Database
+from evenhand.store.accounts import SecretStore
+from evenhand.store.annotators import KEY_NAME, STATUS, mark
+from evenhand.store.database import Aggregate, Database, project_row
 from evenhand.store.decisions import ERASED_AUTHOR, DecisionStore
-from evenhand.store.dialect import compact
-from evenhand.store.erased import KEY_NAME, STATUS, mark
+from evenhand.store.engine import compact
 from evenhand.store.projects import to_project
 from evenhand.store.schema import (
     annotators,
@@ -34,6 +26,7 @@ from evenhand.store.schema import (
     follow_ups,
     live_curve,
     live_evidence,
+    metadata,
     notifications,
     problems,
     projects,
@@ -45,7 +38,6 @@ from evenhand.store.schema import (
     spending,
     statistics_parts,
 )
-from evenhand.store.secrets import SecretStore
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -329,3 +321,55 @@ def _is_about(row: Mapping[str, Any], project_id: int, ids: Collection[str], sho
 def _names_one(key: str, ids: Sequence[str] | Collection[str]) -> bool:
     """Whether a remembered alert is the person's."""
     return any(key in (f"flag:{one}", f"warning:{one}") for one in ids)
+
+
+ERASED_TITLE = "[erased]"
+
+
+class RemovalStore(Aggregate):
+    """Erasing whole projects."""
+
+    def __init__(self, database: Database, decisions: DecisionStore) -> None:
+        super().__init__(database)
+        self._decisions = decisions
+
+    def erase(self, project_id: int) -> int:
+        """Delete a project with its alerts projects and all that is stored about them; how many rows went.
+
+        The log of decisions is append-only: its lines stay without names and comments, under a bare project.
+        """
+        with self._database.read() as connection:
+            cards = connection.execute(select(projects.c.id).where(projects.c.alerts_for == project_id)).scalars().all()
+        with self._database.write() as connection:
+            return sum(self._erase_in(connection, number) for number in (*cards, project_id))
+
+    def _erase_in(self, connection: Connection, project_id: int) -> int:
+        project_row(connection, project_id, lock=True)
+        pseudonym = f"erased-{randomness.token_hex(4)}"
+
+        def redact(_: Mapping[str, Any]) -> dict[str, Any]:
+            return {"annotator_id": pseudonym, "author": ERASED_AUTHOR, "comment": "", "detail": None}
+
+        self._decisions.redact_in(connection, project_id, pseudonym, redact)
+        gone = _delete_rows(connection, project_id)
+        mine = projects.c.id == project_id
+        logged = select(func.count()).select_from(decisions).where(decisions.c.project_id == project_id)
+        if connection.execute(logged).scalar_one():
+            bare = {"title": ERASED_TITLE, "label_config": "", "setup_params": {}, "task_fields": [], "counts": {}}
+            connection.execute(update(projects).where(mine).values(**bare, last_pull=None))
+            return gone
+        return gone + connection.execute(delete(projects).where(mine)).rowcount
+
+
+def _delete_rows(connection: Connection, project_id: int) -> int:
+    """Delete a project's rows everywhere but in its log; those that refer to others go first."""
+    own_runs = select(runs.c.id).where(runs.c.project_id == project_id)
+    gone = 0
+    for table in reversed(metadata.sorted_tables):
+        if table in (projects, decisions):
+            continue
+        if "run_id" in table.c and "project_id" not in table.c:
+            gone += connection.execute(delete(table).where(table.c.run_id.in_(own_runs))).rowcount
+        elif "project_id" in table.c and table is not runs:
+            gone += connection.execute(delete(table).where(table.c.project_id == project_id)).rowcount
+    return gone + connection.execute(delete(runs).where(runs.c.project_id == project_id)).rowcount

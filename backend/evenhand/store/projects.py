@@ -9,9 +9,8 @@ from sqlalchemy import Connection, bindparam, or_, select, update
 from evenhand.domain import Kind, Project, ProjectRef
 from evenhand.project_config import ProjectConfig
 from evenhand.store.comparisons import ComparisonStore
-from evenhand.store.database import Aggregate, Database
+from evenhand.store.database import Aggregate, Database, missing_project
 from evenhand.store.decisions import DecisionStore
-from evenhand.store.project_rows import missing_project
 from evenhand.store.schema import projects
 
 READING_KEYS = ("control", "controls", "item_left", "item_right", "coin", "stratum", "answers", "judges")
@@ -65,7 +64,7 @@ class ProjectStore(Aggregate):
                 self._adopt(connection, ls_url, ref.ls_project_id, epoch)
             insert = self._database.insert(projects).values(**values)
             insert = insert.on_conflict_do_nothing(index_elements=["ls_url", "ls_project_id", "epoch"])
-            is_new = connection.execute(insert).rowcount == 1
+            is_new = connection.execute(insert.returning(projects.c.id)).first() is not None
             mine = (
                 projects.c.ls_url == ls_url,
                 projects.c.ls_project_id == ref.ls_project_id,

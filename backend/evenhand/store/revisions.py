@@ -13,9 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 
 from evenhand.judged import Policy
-from evenhand.store.database import Aggregate, select_in
+from evenhand.store.database import Aggregate, project_row, select_in
 from evenhand.store.merge import FOREIGN, GIVEN, JUDGED_COLUMNS, KEPT, judged
-from evenhand.store.project_rows import project_row
 from evenhand.store.schema import changes, comparisons, revisions
 
 Row = dict[str, Any]

@@ -10,8 +10,7 @@ from evenhand.domain import CHOICES, Choice, Decision, Page, Project, Run, Trigg
 from evenhand.errors import NotFoundError, PayloadError
 from evenhand.ingest.reviews import require_reviewer
 from evenhand.projects import overview, reading
-from evenhand.store.findings import ANNOTATOR_COLUMNS
-from evenhand.store.rankings import ITEM_COLUMNS
+from evenhand.store.results import ANNOTATOR_COLUMNS, ITEM_COLUMNS
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_store, json_body
 from evenhand.web.openapi import BIGGEST, ID, OBJECT, PAGING, Operations, Param, View

@@ -6,7 +6,7 @@ from typing import Any
 from flask import render_template, request, url_for
 
 from evenhand.domain import Run
-from evenhand.store.findings import Mark
+from evenhand.store.results import Mark
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, bp, chosen_run, project_page
 from fdr_core.findings import NONE_SEEN, SMALL, SUSPICIOUS

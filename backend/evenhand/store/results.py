@@ -1,16 +1,56 @@
-"""What runs said about annotators."""
+"""What stored runs said of annotators and items."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import FromClause, and_, or_, select
+from sqlalchemy import (
+    Connection,
+    FromClause,
+    Table,
+    and_,
+    or_,
+    select,
+)
 
 from evenhand.domain import Page
 from evenhand.errors import PayloadError
-from evenhand.store.database import Aggregate, select_in
-from evenhand.store.paging import page
-from evenhand.store.run_rows import ReadyRows, all_rows, columns_of
-from evenhand.store.schema import annotators, run_annotators, runs
+from evenhand.store.database import Aggregate, chunks, page, select_in
+from evenhand.store.engine import finite
+from evenhand.store.schema import annotators, run_annotators, run_items, run_order_changes, runs
+
+
+def columns_of(table: Table) -> tuple[str, ...]:
+    """The columns of a run's table without the run itself."""
+    return tuple(column.name for column in table.columns if column.name != "run_id")
+
+
+@dataclass(frozen=True)
+class ReadyRows:
+    """Rows of a run made before its transaction begins: only the table's columns, and finite numbers."""
+
+    table: Table
+    values: Sequence[dict[str, Any]]
+
+    @classmethod
+    def of(cls, table: Table, run_id: int, rows: Iterable[Mapping[str, Any]]) -> "ReadyRows":
+        """Make them now, so that other writers do not wait for the making."""
+        names = columns_of(table)
+        return cls(table, [{"run_id": run_id, **{name: finite(row.get(name)) for name in names}} for row in rows])
+
+    def store_in(self, connection: Connection) -> None:
+        """Insert them."""
+        for part in chunks(self.values):
+            connection.execute(self.table.insert(), list(part))
+
+
+def all_rows(connection: Connection, table: Table, run_id: int, *order: str) -> list[dict[str, Any]]:
+    """All rows of a run's table."""
+    query = select(table).where(table.c.run_id == run_id).order_by(*(table.c[name] for name in order))
+    found = connection.execute(query)
+    names = tuple(found.keys())
+    return [dict(zip(names, row, strict=True)) for row in found]
+
 
 #: Columns that a page can be sorted by; what other controls say has no order.
 ANNOTATOR_COLUMNS: tuple[str, ...] = tuple(name for name in columns_of(run_annotators) if name != "controls")
@@ -131,3 +171,54 @@ def _with_names(run_id: int) -> FromClause:
         annotators,
         and_(annotators.c.annotator_id == run_annotators.c.annotator, annotators.c.project_id == project),
     )
+
+
+ITEM_COLUMNS: tuple[str, ...] = columns_of(run_items)
+
+
+class RankingStore(Aggregate):
+    """The items of stored runs."""
+
+    def all(self, run_id: int) -> list[dict[str, Any]]:
+        """Every item of a run, best first."""
+        with self._database.read() as connection:
+            return all_rows(connection, run_items, run_id, "rank", "item")
+
+    def page(
+        self,
+        run_id: int,
+        *,
+        sort: str = "rank",
+        descending: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+        offset: int = 0,
+    ) -> Page:
+        """A page of a run's ranking."""
+        if sort not in ITEM_COLUMNS:
+            raise PayloadError(f"sort is {sort[:60]!r}; expected one of {', '.join(ITEM_COLUMNS)}")
+        query = select(run_items).where(run_items.c.run_id == run_id)
+        order = [(run_items.c[sort], descending), (run_items.c.item, False)]
+        with self._database.read() as connection:
+            return page(connection, query, order, limit=limit, cursor=cursor, offset=offset)
+
+    def scores(self, run_id: int, wanted: Collection[str]) -> dict[str, float]:
+        """Scores of these items in a run."""
+        query = select(run_items.c.item, run_items.c.score).where(run_items.c.run_id == run_id)
+        with self._database.read() as connection:
+            rows = select_in(connection, query, run_items.c.item, wanted)
+            return {row.item: row.score for row in rows if row.score is not None}
+
+    def order_changes(self, run_id: int, *, limit: int = 1000) -> list[dict[str, Any]]:
+        """Pairs that changed order by the correction, strongest first."""
+        query = select(run_order_changes).where(run_order_changes.c.run_id == run_id)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(run_order_changes.c.position).limit(limit)).mappings()
+            return [dict(row) for row in rows]
+
+    def ready(
+        self, run_id: int, items: Sequence[Mapping[str, Any]], order_changes: Sequence[Mapping[str, Any]]
+    ) -> tuple[ReadyRows, ReadyRows]:
+        """A run's items, and the pairs the correction put the other way round, in their order, ready to be stored."""
+        placed = [{**row, "position": place} for place, row in enumerate(order_changes, start=1)]
+        return ReadyRows.of(run_items, run_id, items), ReadyRows.of(run_order_changes, run_id, placed)

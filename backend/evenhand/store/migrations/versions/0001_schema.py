@@ -1,23 +1,19 @@
-"""Erasing one person: marks of who was erased, and decision lines that can be redacted but not otherwise changed."""
+"""Today's schema, and triggers that keep the decision log append-only.
 
-import sqlalchemy as sa
+Nothing is released yet: a database has this schema, to the column, or is refused. From the first release on this file
+stays as it is, and changes come as further migrations.
+"""
+
 from alembic import op
-from evenhand.store.dialect import is_postgres
+from evenhand.store.engine import is_postgres
+from evenhand.store.schema import SCHEMA, metadata
 
-revision = "0002"
-down_revision = "0001"
+revision = SCHEMA
+down_revision = None
 
 KEPT = (
-    "project_id",
-    "number",
-    "decision",
-    "source",
-    "source_key",
-    "decided_at",
-    "recorded_at",
-    "previous_hash",
-    "hash",
-)
+    "project_id", "number", "decision", "source", "source_key", "decided_at", "recorded_at", "previous_hash", "hash",
+)  # fmt: skip
 # A redaction takes out who is meant and what was written about them; everything else has to stay.
 REDACTION = " AND ".join(
     (
@@ -29,16 +25,21 @@ REDACTION = " AND ".join(
         "(NEW.annotator_id = OLD.annotator_id OR NEW.annotator_id LIKE 'erased-%')",
         "(NEW.author = OLD.author OR NEW.author = 'erased')",
         "(NEW.comment = OLD.comment OR NEW.comment = '')",
+        "(NEW.detail {same} OLD.detail OR NEW.detail IS NULL)",
     )
 )
 SQLITE_LOCKS = (
-    "DROP TRIGGER decisions_refuse_update",
     f"""CREATE TRIGGER decisions_refuse_update BEFORE UPDATE ON decisions
     WHEN NOT ({REDACTION.format(same="IS")})
     BEGIN SELECT RAISE(ABORT, 'decisions are append-only'); END""",
+    """CREATE TRIGGER decisions_refuse_delete BEFORE DELETE ON decisions
+    BEGIN SELECT RAISE(ABORT, 'decisions are append-only'); END""",
 )
 POSTGRES_LOCKS = (
-    "DROP TRIGGER decisions_refuse_change ON decisions",
+    """CREATE FUNCTION decisions_refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'decisions are append-only'; END $$""",
+    """CREATE TRIGGER decisions_refuse_truncate BEFORE TRUNCATE ON decisions
+    FOR EACH STATEMENT EXECUTE FUNCTION decisions_refuse()""",
     """CREATE TRIGGER decisions_refuse_delete BEFORE DELETE ON decisions
     FOR EACH ROW EXECUTE FUNCTION decisions_refuse()""",
     f"""CREATE TRIGGER decisions_refuse_update BEFORE UPDATE ON decisions
@@ -47,17 +48,7 @@ POSTGRES_LOCKS = (
 
 
 def upgrade() -> None:
-    """Add the marks of erased people, the columns of redaction, and triggers that let redactions through."""
-    op.create_table(
-        "erasures",
-        sa.Column("ls_url", sa.Text(), nullable=False),
-        sa.Column("token", sa.Text(), nullable=False),
-        sa.Column("erased_at", sa.Double(), nullable=False),
-        sa.PrimaryKeyConstraint("ls_url", "token", name=op.f("pk_erasures")),
-    )
-    op.add_column("projects", sa.Column("erased_seq", sa.BigInteger(), nullable=False, server_default="0"))
-    op.add_column("decisions", sa.Column("salt", sa.Text(), nullable=False, server_default=""))
-    op.add_column("decisions", sa.Column("covers", sa.Text(), nullable=True))
-    op.add_column("decisions", sa.Column("redacted_by", sa.BigInteger(), nullable=True))
+    """Make every table."""
+    metadata.create_all(op.get_bind())
     for statement in POSTGRES_LOCKS if is_postgres(op.get_bind()) else SQLITE_LOCKS:
         op.execute(statement)

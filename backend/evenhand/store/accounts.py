@@ -1,0 +1,115 @@
+"""Who may log in, delays after failed logins, and random secrets that all replicas share."""
+
+import secrets as randomness
+
+from sqlalchemy import delete, select
+
+from evenhand.domain import Account, Role
+from evenhand.errors import NotFoundError
+from evenhand.store.database import Aggregate
+from evenhand.store.schema import login_failures, secrets, users
+
+
+class SecretStore(Aggregate):
+    """Secrets by name."""
+
+    def get(self, name: str) -> str:
+        """A random secret all replicas share, made on first use."""
+        query = select(secrets.c.value).where(secrets.c.name == name)
+        with self._database.read() as connection:
+            value = connection.execute(query).scalar()
+        if value is not None:
+            return str(value)
+        insert = self._database.insert(secrets).values(name=name, value=randomness.token_urlsafe(48))
+        with self._database.write() as connection:
+            connection.execute(insert.on_conflict_do_nothing())
+            return str(connection.execute(query).scalar_one())
+
+    def webhook(self, configured: str) -> str:
+        """The secret that events carry: the configured one, else one of our own, which `connect` installs."""
+        return configured or self.get("webhook")
+
+    def delete(self, name: str) -> None:
+        """Forget a secret that is kept elsewhere now."""
+        with self._database.read() as connection:
+            if connection.execute(select(secrets.c.name).where(secrets.c.name == name)).first() is None:
+                return
+        with self._database.write() as connection:
+            connection.execute(delete(secrets).where(secrets.c.name == name))
+
+
+class UserStore(Aggregate):
+    """Accounts and their passwords' hashes."""
+
+    def put(self, name: str, password_hash: str, role: Role | None = None) -> None:
+        """Add an account, or change its password; without a role an existing one keeps its own and a new one is a
+        reader."""
+        with self._database.write() as connection:
+            known = connection.execute(select(users.c.role).where(users.c.name == name)).scalar()
+            values = {
+                "name": name,
+                "password_hash": password_hash,
+                "role": role or known or "reader",
+                "created_at": self._database.clock(),
+            }
+            connection.execute(self._database.upsert(users), [values])
+
+    def get(self, name: str) -> Account | None:
+        """An account; None if nobody has that name."""
+        with self._database.read() as connection:
+            row = connection.execute(select(users).where(users.c.name == name)).first()
+        return None if row is None else Account(**row._mapping)
+
+    def all(self) -> list[Account]:
+        """All accounts by name."""
+        with self._database.read() as connection:
+            return [Account(**row._mapping) for row in connection.execute(select(users).order_by(users.c.name))]
+
+    def names(self) -> list[str]:
+        """Names of all accounts."""
+        with self._database.read() as connection:
+            return list(connection.execute(select(users.c.name).order_by(users.c.name)).scalars())
+
+    def exist(self) -> bool:
+        """Whether any account exists."""
+        with self._database.read() as connection:
+            return connection.execute(select(users.c.name).limit(1)).first() is not None
+
+    def delete(self, name: str) -> None:
+        """Remove an account; raises NotFoundError."""
+        with self._database.write() as connection:
+            if connection.execute(delete(users).where(users.c.name == name)).rowcount == 0:
+                raise NotFoundError(f"there is no account {name!r}; `evenhand users list` shows them")
+
+
+FREE_FAILURES = 5
+LONGEST_BLOCK = 60.0
+FORGET_AFTER = 900.0
+
+
+class LoginStore(Aggregate):
+    """Delays that grow with every failure."""
+
+    def delay(self, key: str) -> float:
+        """Seconds this caller must wait before the next attempt."""
+        query = select(login_failures.c.blocked_until).where(login_failures.c.key == key)
+        with self._database.read() as connection:
+            until = connection.execute(query).scalar()
+        delay = until - self._database.clock() if until is not None else 0.0
+        return delay if 0.0 < delay <= LONGEST_BLOCK else 0.0  # a longer one was written before the clock was set back
+
+    def record(self, key: str, *, succeeded: bool) -> None:
+        """Forget a caller's failures on success; double the delay with every failure beyond the free ones."""
+        now = self._database.clock()
+        with self._database.write() as connection:
+            row = connection.execute(select(login_failures).where(login_failures.c.key == key)).first()
+            if succeeded:
+                if row is not None:
+                    connection.execute(delete(login_failures).where(login_failures.c.key == key))
+                return
+            connection.execute(delete(login_failures).where(login_failures.c.blocked_until < now - FORGET_AFTER))
+            is_known = row is not None and row.blocked_until >= now - FORGET_AFTER
+            failures = row.failures + 1 if row is not None and is_known else 1
+            delay = 0.0 if failures <= FREE_FAILURES else min(LONGEST_BLOCK, 2.0 ** (failures - FREE_FAILURES - 1))
+            values = {"key": key, "failures": min(failures, 1000), "blocked_until": now + delay}
+            connection.execute(self._database.upsert(login_failures), [values])
