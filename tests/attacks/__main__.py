@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.attacks.cases import ATTACKS, LONG, SHORT, run
+from tests.attacks.cases import ATTACKS, LONG, SHORT, attacked
 
 
 def main() -> int:
@@ -22,8 +22,8 @@ def main() -> int:
     print("| attack | what is tried | tried | seen | held |\n|---|---|---|---|---|")
     succeeded = 0
     for name in options.only or ATTACKS:
-        with tempfile.TemporaryDirectory(prefix="evenhand-attack-") as folder:
-            outcome = run(name, Path(folder), LONG if options.long else SHORT)
+        with tempfile.TemporaryDirectory(prefix="evenhand-attack-") as folder, attacked(Path(folder)) as service:
+            outcome = ATTACKS[name](service, LONG if options.long else SHORT)
         words = (ATTACKS[name].__doc__ or "").strip().splitlines()[0]
         print(
             f"| {name} | {words} | {outcome.tried} | {outcome.seen} | {'yes' if outcome.held else 'NO'} |", flush=True

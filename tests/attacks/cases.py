@@ -390,13 +390,14 @@ ATTACKS: dict[str, Callable[[Service, Scale], Outcome]] = {
 }
 
 
-def run(name: str, folder: Path, scale: Scale) -> Outcome:
-    """One attack against a service of its own."""
+@contextlib.contextmanager
+def attacked(folder: Path) -> Iterator[Service]:
+    """A service that has seen one event."""
     service = Service(folder, VARIABLES, with_worker=False)  # the worker meets no strangers
     service.start()
     try:
         send_event(service, 999_999)
-        return ATTACKS[name](service, scale)
+        yield service
     finally:
         service.stop()
         with contextlib.suppress(psutil.Error):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from evenhand.app import create_app
 from evenhand.domain import Project, ProjectRef
+from evenhand.label_studio.transport import Transport
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from evenhand.store.engine import open_engine
@@ -55,6 +56,14 @@ def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
         passwords, "generate_password_hash", lambda password, method: generate_password_hash(password, QUICK)
     )
     monkeypatch.setattr(passwords, "_DUMMY_HASH", passwords._DUMMY_HASH.replace(SLOW, QUICK))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_pauses() -> Iterator[None]:
+    """Nobody waits before asking Label Studio again; how long the service does is tested by `test_client`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Transport.__init__.__kwdefaults__ or {}, "sleep", lambda _seconds: None)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

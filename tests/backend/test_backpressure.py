@@ -158,7 +158,7 @@ def test_serve_beyond_its_bound_refuses_with_503_and_keeps_all_it_took(
 
         def send(number: int) -> tuple[int, int, str | None]:
             body = {**event, "annotation": {**event["annotation"], "id": number}}
-            answer = requests.post(f"{url}/webhook", json=body, timeout=20)
+            answer = requests.post(f"{url}/webhook", json=body, timeout=120)
             return number, answer.status_code, answer.headers.get("Retry-After")
 
         with ThreadPoolExecutor(16) as pool:

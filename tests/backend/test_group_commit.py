@@ -19,7 +19,7 @@ class SlowDoubler:
     def __call__(self, items: Sequence[int]) -> list[int]:
         if not self.groups:
             self.groups.append(list(items))
-            self.gate.wait(10)
+            self.gate.wait()
         else:
             self.groups.append(list(items))
         if 13 in items:
@@ -49,7 +49,7 @@ def run(items: list[int]) -> tuple[SlowDoubler, dict[int, object]]:
         pass
     gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join()
     return doubler, results
 
 
@@ -84,7 +84,7 @@ def test_leader_goes_on_after_its_own_group_and_the_next_one_leads() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join()
     assert sorted(leaders) == ["0", "1"]
     assert combiner.submit(7) == 7
 
@@ -95,7 +95,7 @@ def test_fatal_error_fails_all_who_wait_and_then_passes() -> None:
     def apply(items: Sequence[int]) -> list[int]:
         calls.append(items)
         if len(calls) == 1:
-            gate.wait(10)
+            gate.wait()
             raise OSError("the disk is gone")
         return list(items)
 
@@ -119,7 +119,7 @@ def test_fatal_error_fails_all_who_wait_and_then_passes() -> None:
         pass
     gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join()
     assert seen == ["the disk is gone"] * 3
     assert len(calls) == 1
     with pytest.raises(OSError, match="disk"):

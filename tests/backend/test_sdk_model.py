@@ -22,7 +22,7 @@ from tests.backend.test_store_runs import finish
 EPOCH = 1_794_803_224
 # The server keeps global state and forks for events, so it gets its own process; its test client speaks HTTP to it.
 PROGRAM = """
-import json, sys, time
+import json, multiprocessing, sys
 from label_studio_ml.api import init_app
 from evenhand.sdk_model import EvenhandModel
 client = init_app(EvenhandModel, model_dir=sys.argv[1]).test_client()
@@ -30,21 +30,21 @@ answers = []
 for path, body in json.load(sys.stdin):
     answer = client.post(path, json=body)
     answers.append([answer.status_code, answer.get_json()])
-time.sleep(float(sys.argv[2]))
+for job in multiprocessing.active_children():
+    job.join()
 print(json.dumps(answers))
 """
 
 
-def call(folder: Path, requests: list[tuple[str, Any]], *, wait: float = 0.0) -> list[Any]:
+def call(folder: Path, requests: list[tuple[str, Any]]) -> list[Any]:
     environment = {**os.environ, "MODEL_DIR": str(folder), "PYTHONWARNINGS": "ignore"}
     environment.pop("DATABASE_URL", None)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder / "sdk"), str(wait)],
+        [sys.executable, "-c", PROGRAM, str(folder / "sdk")],
         input=json.dumps(requests),
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -84,7 +84,7 @@ def test_sdk_server_predicts_from_the_stored_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_sdk_server_events_reach_the_store(tmp_path: Path, payload: Callable[[str], Any]) -> None:
-    (answer,) = call(tmp_path, [("/webhook", payload("req_webhook_ANNOTATION_CREATED"))], wait=6.0)
+    (answer,) = call(tmp_path, [("/webhook", payload("req_webhook_ANNOTATION_CREATED"))])
     assert answer[0] == 201
     store = open_store(Settings.from_env({"MODEL_DIR": str(tmp_path)}))
     (project,) = store.projects.all()
@@ -109,7 +109,6 @@ def test_model_takes_events_as_either_generation_calls_it(tmp_path: Path, payloa
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     first, second, refused, nothing = json.loads(done.stdout.splitlines()[-1])

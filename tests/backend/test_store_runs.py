@@ -391,9 +391,8 @@ def test_shared_secret_is_made_once(store: Store) -> None:
     assert store.secrets.get("session") != store.secrets.get("other")
 
 
-@pytest.mark.slow
 def test_store_locked_by_another_process_says_busy(tmp_path: Path) -> None:
-    engine = open_engine(f"sqlite:///{tmp_path / 'x.db'}?timeout=0.1")
+    engine = open_engine(f"sqlite:///{tmp_path / 'x.db'}", patience=0.01)
     migrate(engine)
     other = open_engine(f"sqlite:///{tmp_path / 'x.db'}")
     with other.connect().execution_options(**{WRITE: True}) as connection, connection.begin():

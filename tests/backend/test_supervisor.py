@@ -121,10 +121,10 @@ def test_serve_acknowledged_events_survive_kill_9_and_web_and_worker_come_back(
             wait_until(partial(is_replaced, process, word, victim.pid), HEALTHY_SECONDS)
         wait_for_more(acknowledged)
         stop.set()
-        sender.join(20)
+        sender.join()
         left = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(40) == 0
+        assert process.wait(HEALTHY_SECONDS) == 0
         assert not [part for part in left if part.is_running() and part.status() != psutil.STATUS_ZOMBIE]
     store = open_store(Settings.from_env({"MODEL_DIR": str(tmp_path)}))
     stored = {row["annotation_id"] for row in store.comparisons.rows(1)}
@@ -139,7 +139,7 @@ def test_serve_supervisor_killed_leaves_nobody_behind(tmp_path: Path) -> None:
         left = psutil.Process(process.pid).children(recursive=True)
         assert left
         process.kill()
-        process.wait(10)
+        process.wait()
         wait_until(lambda: not is_healthy(url), HEALTHY_SECONDS)
         gone, alive = psutil.wait_procs(left, timeout=HEALTHY_SECONDS)
         assert alive == []

@@ -1,38 +1,13 @@
-"""The faults that matter most, injected into a real service; `python -m tests.faults` tries all of them."""
+"""What `python -m tests.faults`, which injects faults into a real service for minutes, finds and says."""
 
 from __future__ import annotations
-
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.faults.__main__ import QUICK, chosen, row
-from tests.faults.cases import CASES, Setting
+from tests.faults.cases import CASES
 from tests.faults.crowd import Ledger
 from tests.faults.rig import Outcome
-
-CASE = {case.name: case for case in CASES}
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that PostgreSQL, which runs as somebody else under root, may enter."""
-    with tempfile.TemporaryDirectory(prefix="evenhand-fault-", ignore_cleanup_errors=True) as path:
-        Path(path).chmod(0o755)
-        yield Path(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def test_faults_one_after_another_lose_nothing_and_publish_nothing_twice(database: str, folder: Path) -> None:
-    outcome = Outcome("one-after-another", database)
-    CASE["one-after-another"].inject(Setting(folder, database), outcome)
-    assert outcome.failures == []
-    assert outcome.acknowledged > 50
-    assert outcome.rows > 500
-    assert outcome.published > 80
 
 
 def test_ledger_finds_what_is_missing_stale_or_not_deleted() -> None:

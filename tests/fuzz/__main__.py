@@ -106,19 +106,19 @@ def run_plain(target: Target, inputs: int, seed: int) -> int:
     """Feed mutated seeds without a guide: the short mode; raises what the target raises, and on a hang."""
 
     def too_long(_signal: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"{target.name}: one input took more than {SECONDS_PER_INPUT} s")
+        raise TimeoutError(f"{target.name}: one input took more than {SECONDS_PER_INPUT} s of processor time")
 
     rng = random.Random(seed)
     seeds = list(target.seeds())
-    former = signal.signal(signal.SIGALRM, too_long)
+    former = signal.signal(signal.SIGPROF, too_long)
     try:
         for number in range(inputs):
             data = seeds[number] if number < len(seeds) else mutated(rng.choice(seeds), rng)
-            signal.alarm(SECONDS_PER_INPUT)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_INPUT)
             target.run(data)
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, former)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, former)
     return inputs
 
 

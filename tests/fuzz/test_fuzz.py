@@ -37,7 +37,7 @@ def test_harness_notices_an_unexpected_exception_and_a_hang(monkeypatch: pytest.
 
     with pytest.raises(KeyError):
         run_plain(Target("breaks", breaks, lambda: [b"left"], 1), 10, seed=1)
-    monkeypatch.setattr("tests.fuzz.__main__.SECONDS_PER_INPUT", 1)
+    monkeypatch.setattr("tests.fuzz.__main__.SECONDS_PER_INPUT", 0.2)
     with pytest.raises(TimeoutError, match="hangs"):
         run_plain(Target("hangs", hangs, lambda: [b""], 1), 1, seed=1)
 

@@ -19,6 +19,7 @@ import requests
 from click.testing import CliRunner
 from evenhand.app import create_app
 from evenhand.cli import main
+from evenhand.label_studio.transport import Transport
 from evenhand.logs import JsonFormatter
 from evenhand.publish import notify
 from evenhand.server.worker import Chores, Runs
@@ -237,7 +238,9 @@ class Stepped(Evenhand):
         settings = Settings.from_env(self.environ)
         self._open.enter_context(_logging_to(self.folder / "serve.log", settings))
         # The pause between two messages is kept by the database's own clock, which is true.
-        self._open.enter_context(pytest.MonkeyPatch.context()).setattr(notify, "PAUSE_SECONDS", 0.0)
+        patch = self._open.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(notify, "PAUSE_SECONDS", 0.0)
+        patch.setitem(Transport.__init__.__kwdefaults__ or {}, "sleep", lambda _seconds: None)
         web, worker = (Store(open_store(settings).engine, self._clock) for _ in range(2))
         self._open.callback(web.close)
         self._open.callback(worker.close)
