@@ -99,6 +99,13 @@ class FakeLabelStudio(BaseAdapter):
         self.users[user] = {**_user(user, email), "first_name": first, "last_name": last}
         return user
 
+    def remove_user(self, user: int) -> None:
+        """Delete an account: its answers stay and belong to nobody, and no time moves."""
+        del self.users[user]
+        for annotation in self.annotations.values():
+            if annotation["completed_by"] == user:
+                annotation["completed_by"] = None
+
     def annotate(self, task: int, user: int, result: Any, **fields: Any) -> int:
         """Submit an annotation and return its id; `result` may be a side."""
         annotation = self._next("annotation")

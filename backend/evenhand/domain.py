@@ -68,6 +68,7 @@ class Project:
     deleted_at: float | None
     erased_seq: int = 0
     hinted_at: float | None = None
+    agreed: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Comparison:
     `answers` holds the outcome of each control where several are read: one annotation stays one row under one coin.
     `digest` stands for what was answered, as Label Studio has it; `updated_by` says who wrote it last, None where
     nobody is named, as in imports. `is_verified` is False where it came without credentials and was not read back.
+    `word` is the answer as text, where it is one. A list gives `pairs` comparisons, a row each: the first has the
+    annotation's own id and their number.
     """
 
     annotation_id: int
@@ -97,6 +100,18 @@ class Comparison:
     digest: str | None = None
     updated_by: str | None = None
     is_verified: bool = True
+    word: str | None = None
+    pairs: int | None = None
+
+
+#: Comparisons that one annotation may hold, and where the ids of all but the first begin.
+MOST_PAIRS, FIRST_FURTHER = 1_024, 2**53
+
+
+def further_ids(annotation_id: int, pairs: int | None, *, since: int = 1) -> range:
+    """Ids of the comparisons of a list beyond the first: above those of all annotations and judgements."""
+    first = FIRST_FURTHER + annotation_id * MOST_PAIRS
+    return range(first + since, first + (pairs or 0))
 
 
 def plain_answer(
@@ -143,6 +158,7 @@ class Task:
     is_labeled: bool | None
     updated_at: float
     deleted: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)  # of items that stand in a list
 
 
 @dataclass(frozen=True)

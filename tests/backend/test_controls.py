@@ -140,7 +140,7 @@ def test_skips_and_annotations_without_an_answer_hold_none(config: dict[str, Any
 
 
 def test_judges_answer_several_controls_too() -> None:
-    row = read_judgement({**annotation(result("helpful", "left")), "model_version": "gpt"}, TASK, reading(BOTH))
+    (row,) = read_judgement({**annotation(result("helpful", "left")), "model_version": "gpt"}, TASK, reading(BOTH))
     assert row is not None
     assert (row.status, row.outcome, row.answers) == ("judge", 1.0, {"helpful": 1.0})
 

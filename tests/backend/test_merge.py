@@ -148,3 +148,23 @@ def test_two_states_of_one_moment_end_as_the_same_row_whichever_comes_first(is_f
     left, right = replace(BASE, outcome=1.0), replace(BASE, outcome=-1.0)
     merge = stored(*((left, right) if is_first else (right, left)))
     assert merge.rows[1]["outcome"] == 1.0
+
+
+def test_who_gave_an_answer_stays_known_when_the_account_goes() -> None:
+    merge = merge_of(stored(BASE), as_of=99)
+    merge.put(replace(BASE, annotator_id=None))
+    assert (merge.rows[1]["annotator_id"], merge.rows[1]["status"]) == (BASE.annotator_id, "answer")
+    assert merge.changes == []
+
+
+def test_an_answer_that_never_had_an_author_is_kept_and_not_judged() -> None:
+    merge = stored(replace(BASE, annotator_id=None))
+    assert (merge.rows[1]["status"], merge.rows[1]["outcome"]) == ("unreadable", None)
+    assert "belongs to nobody" in merge.rows[1]["reason"]
+
+
+def test_erasure_is_the_one_way_to_forget() -> None:
+    before = stored(replace(BASE, annotator_id=None, status="erased", outcome=None))
+    merge = merge_of(before, as_of=99)
+    merge.put(replace(BASE, annotator_id=None))
+    assert (merge.rows[1]["status"], merge.rows[1]["outcome"]) == ("erased", None)

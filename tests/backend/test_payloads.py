@@ -119,9 +119,8 @@ def test_answer_of_a_wrong_shape_is_never_judged(result: Any) -> None:
 
 
 @pytest.mark.parametrize("person", [None, "", True, [], {}, {"id": None}])
-def test_answer_of_nobody_is_unreadable(person: Any) -> None:
-    row = read(annotation(completed_by=person))
-    assert (row.status, row.annotator_id) == ("unreadable", None)
+def test_answer_of_nobody_names_nobody(person: Any) -> None:
+    assert read(annotation(completed_by=person)).annotator_id is None
 
 
 @pytest.mark.parametrize(
@@ -164,7 +163,7 @@ def test_answer_by_choices_and_rating_follows_the_outcomes() -> None:
 
 def test_draft_is_kept_under_an_id_of_its_own() -> None:
     how = reading()
-    row = payloads.read_draft({**annotation(), "id": 9, "user": 3}, payloads.read_task(TASK, how), how)
+    (row,) = payloads.read_draft({**annotation(), "id": 9, "user": 3}, payloads.read_task(TASK, how), how)
     assert (row.annotation_id, row.status, row.outcome, row.annotator_id) == (-9, "draft", None, "3")
 
 
@@ -329,12 +328,12 @@ def test_choices_with_texts_for_either_side_are_read_without_settings() -> None:
 def test_prediction_of_a_judge_is_read_like_an_answer_and_ours_is_not() -> None:
     task = payloads.read_task(TASK, reading())
     raw = {**annotation("left", id=7, model_version="gpt"), "completed_by": None}
-    row = payloads.read_judgement(raw, task, reading())
+    (row,) = payloads.read_judgement(raw, task, reading())
     assert row is not None
     assert (row.annotator_id, row.outcome, row.status) == ("judge:gpt", 1.0, "judge")
     assert row.annotation_id > 2**52
-    assert payloads.read_judgement({**raw, "model_version": "evenhand-3"}, task, reading()) is None
-    assert payloads.read_judgement({**raw, "model_version": None}, task, reading()) is None
+    assert payloads.read_judgement({**raw, "model_version": "evenhand-3"}, task, reading()) == []
+    assert payloads.read_judgement({**raw, "model_version": None}, task, reading()) == []
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,17 @@ def test_names_are_taken_over(pulled: Mirror) -> None:
     assert people["3"].name == "bob@example.com"
 
 
+def test_removed_account_keeps_its_answers_and_its_name(pulled: Mirror) -> None:
+    pulled.server.remove_user(2)
+    pulled.pull(full=True)
+    answers = pulled.store.comparisons.of_annotator(pulled.project.id, "2")
+    assert [row["status"] for row in answers] == ["answer"] * 4
+    assert pulled.store.annotators.get(pulled.project.id)["2"].name == "removed (was Ann Lee)"
+    pulled.pull()
+    assert pulled.store.annotators.get(pulled.project.id)["2"].name == "removed (was Ann Lee)"
+    assert pulled.store.projects.get(pulled.project.id).counts.get("unreadable", 0) == 0
+
+
 def test_changed_label_config_leads_to_a_full_pull_with_the_new_reading(pulled: Mirror) -> None:
     pulled.server.projects[1]["label_config"] = pulled.server.projects[1]["label_config"].replace(
         'name="pw"', 'name="compare"'

@@ -106,7 +106,7 @@ class World:
 
 def _content(store: Store, project: Project) -> tuple[Any, ...]:
     """Rows, judged answers, completed tasks, and the sum of all changes."""
-    bookkeeping = ("seq", "first_seq", "project_id")
+    bookkeeping = ("seq", "first_seq", "project_id", "standing")
     rows = [
         {key: value for key, value in row.items() if key not in bookkeeping}
         for row in store.comparisons.rows(project.id)

@@ -155,7 +155,12 @@ def build_batch(
     stored = store.tasks.get(project.id, missing) if missing else {}
     lookup: dict[Any, Task] = {**stored, **known}
     tasks_of = [lookup.get(raw["task"]) if isinstance(raw.get("task"), int) else None for raw in annotations]
-    rows = [payloads.read_comparison(raw, task, reading) for raw, task in zip(annotations, tasks_of, strict=True)]
+    data = {raw.get("id"): raw["data"] for raw in tasks if isinstance(raw.get("data"), dict)}
+    rows = [
+        row
+        for raw, task in zip(annotations, tasks_of, strict=True)
+        for row in payloads.read_comparisons(raw, task, reading, data.get(task.task_id if task else None))
+    ]
     return Batch(comparisons=rows, tasks=read, as_of=as_of, reads_anew=project.full_pull_needed)
 
 

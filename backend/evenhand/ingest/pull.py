@@ -10,7 +10,7 @@ from evenhand.domain import Applied, Batch, Comparison, Project, Task
 from evenhand.errors import PayloadError
 from evenhand.ingest.reviews import take_reviews
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
-from evenhand.label_studio.payloads import JUDGE, clean, read_comparison, read_draft, read_judgement, read_task
+from evenhand.label_studio.payloads import JUDGE, clean, read_comparisons, read_draft, read_judgement, read_task
 from evenhand.label_studio.people import user_names
 from evenhand.label_studio.review_fields import data_fields
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioMissingError
@@ -18,13 +18,14 @@ from evenhand.projects.reading import check_project, reading_of
 from evenhand.projects.solved import resolve_read
 from evenhand.projects.task_states import refresh_states
 from evenhand.store import Store
+from evenhand.store.annotators import removed_name
 from fdr_core.inputs.label_studio.reading import Reading
 
 Json = dict[str, Any]
 
 #: What a task holds, and how it is read; predictions are read where judges are.
-KINDS: Mapping[str, Callable[[Json, Task, Reading | None], Comparison | None]] = {
-    "annotations": read_comparison,
+KINDS: Mapping[str, Callable[[Json, Task, Reading | None, Json], list[Comparison]]] = {
+    "annotations": read_comparisons,
     "drafts": read_draft,
     "predictions": read_judgement,
 }
@@ -196,6 +197,7 @@ def _read_page(page: Iterable[Json], reading: Reading | None, seen: _Seen, *, ju
         raw = clean(raw)
         try:
             task = read_task(raw, reading)
+            data = raw["data"] if isinstance(raw.get("data"), dict) else {}
         except PayloadError:
             seen.broken += 1
             continue
@@ -207,14 +209,12 @@ def _read_page(page: Iterable[Json], reading: Reading | None, seen: _Seen, *, ju
                 continue
             for entry in raw.get(key) or ():
                 try:
-                    row = read(entry, task, reading)
+                    rows = read(entry, task, reading, data)
                 except PayloadError:
                     seen.broken += 1
                     continue
-                if row is None:
-                    continue
-                comparisons.append(row)
-                seen.annotations.add(row.annotation_id)
+                comparisons += rows
+                seen.annotations.update(row.annotation_id for row in rows)
                 seen.submitted += key == "annotations"
     return Batch(tasks=tasks, comparisons=comparisons)
 
@@ -241,7 +241,7 @@ def _difference(store: Store, project: Project, described: Mapping[str, Any]) ->
         return 0
     counts = store.projects.get(project.id).counts
     stored = sum(counts.get(status, 0) for status in ("answer", "skip", "empty", "prediction", "unreadable", "erased"))
-    return stored - submitted - skipped
+    return stored - counts.get("further", 0) - submitted - skipped
 
 
 def _known_difference(project: Project) -> int:
@@ -258,6 +258,8 @@ def name_annotators(store: Store, client: LabelStudioClient, project: Project) -
     names = {key: value for key, value in user_names(client).items() if key in known}
     judges = [key for key in known if key.startswith(JUDGE)]
     names.update({key: (f"judge {key.removeprefix(JUDGE)}", None) for key in judges})
+    gone = [person for key, person in known.items() if person.email and key not in names]
+    names.update({one.annotator_id: (removed_name(one.name or str(one.email)), one.email) for one in gone})
     changed = {key: value for key, value in names.items() if (known[key].name, known[key].email) != value}
     store.annotators.name(project.id, changed)
 

@@ -8,15 +8,16 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from evenhand.domain import Comparison, ProjectRef, Review, Task, choice_of
+from evenhand.domain import MOST_PAIRS, Comparison, ProjectRef, Review, Task, choice_of, further_ids
 from evenhand.errors import PayloadError
-from evenhand.json_values import Json, an_id, an_object, ids, objects, parse_json, parse_time, seen
+from evenhand.json_values import MAX_ID, Json, an_id, an_object, ids, objects, parse_json, parse_time, seen
 from evenhand.json_values import clean as clean
+from evenhand.judged import coin_label
 from fdr_core.inputs.item_keys import item_key
-from fdr_core.inputs.label_studio.answers import Given, GivenStatus, read_answer
+from fdr_core.inputs.label_studio.answers import Given, GivenStatus, Pair, read_answer, shown_contents
 from fdr_core.inputs.label_studio.reading import ReadControl, Reading
 from fdr_core.inputs.label_studio.results import annotator_of, field_value, lead_time_of, results_of
 
@@ -159,8 +160,13 @@ def read_task(task: Json, reading: Reading | None) -> Task:
     nothing: tuple[str | None, str | None] = (None, None)
     left = right = nothing
     coin = stratum = None
+    labels: dict[str, str] = {}
     if reading is not None:
-        left, right = item_of(data, reading.item_left), item_of(data, reading.item_right)
+        if reading.is_one_pair:
+            left, right = item_of(data, reading.item_left), item_of(data, reading.item_right)
+        else:
+            found = [_labelled(content) for content in shown_contents(data, reading)]
+            labels = {key: label for key, label in found if key and label}
         coin = item_of(data, reading.coin)[0] if reading.coin else None
         stratum = item_of(data, reading.stratum)[0] if reading.stratum else None
     return Task(
@@ -173,24 +179,60 @@ def read_task(task: Json, reading: Reading | None) -> Task:
         stratum=stratum,
         is_labeled=labeled if isinstance(labeled, bool) else None,
         updated_at=parse_time(task.get("updated_at")) or parse_time(task.get("created_at")) or 0.0,
+        labels=labels,
     )
 
 
-def read_comparison(annotation: Json, task: Task | None, reading: Reading | None) -> Comparison:
-    """Read one annotation; whatever cannot be judged is kept with a status and a reason, never guessed."""
-    given = _given(annotation, reading)
-    task_id = _task_id(annotation, task)
-    annotator = _annotator(annotation.get("completed_by"))
-    left, right = (task.left_item, task.right_item) if task else (None, None)
-    problem = _unjudgeable(annotator, task, reading)
+def read_comparisons(
+    annotation: Json, task: Task | None, reading: Reading | None, data: Mapping[str, Any] | None = None
+) -> list[Comparison]:
+    """Read one annotation with the task's data: of a list or a Repeater every pair, all of them under its coin."""
+    given = _given(annotation, reading, data)
+    if given.status in ("answer", "prediction") and reading is not None and not reading.is_one_pair:
+        pairs = [pair for pair in given.pairs if pair.left != pair.right]
+        if not pairs:
+            given = Given("unreadable", "the task compares items with themselves")
+        elif len(pairs) >= MOST_PAIRS:
+            given = Given("unreadable", f"one annotation holds {len(pairs):,} comparisons; at most {MOST_PAIRS - 1:,}")
+        else:
+            return _rows_of(_comparison(annotation, task, given), pairs)
+    return [read_comparison(annotation, task, reading, given)]
+
+
+def _rows_of(row: Comparison, pairs: Sequence[Pair]) -> list[Comparison]:
+    """A row for each pair; the time that the annotation took is told once."""
+    ids = [row.annotation_id, *further_ids(row.annotation_id, len(pairs))]
+    if ids[-1] > MAX_ID:
+        raise PayloadError(f"annotation.id is {row.annotation_id}; a list under it cannot be stored")
+    rows = []
+    for place, (number, pair) in enumerate(zip(ids, pairs, strict=True)):
+        own = {"pairs": len(pairs)} if place == 0 and len(pairs) > 1 else {} if place == 0 else {"lead_time": None}
+        coin = f"{coin_label(row.coin, row.task_id)} #{pair.question}" if pair.question else row.coin
+        shown = {"left_item": pair.left, "right_item": pair.right, "outcome": pair.outcome, "coin": coin}
+        rows.append(Comparison(**{**row.__dict__, **shown, **own, "annotation_id": number}))
+    return rows
+
+
+def read_comparison(
+    annotation: Json, task: Task | None, reading: Reading | None, given: Given | None = None
+) -> Comparison:
+    """Read one answer; whatever cannot be judged is kept with a status and a reason, never guessed."""
+    given = given or _given(annotation, reading, None)
+    problem = _unjudgeable(task, reading)
     if problem and given.status in ("answer", "prediction"):
         given = Given("unreadable", problem)
+    return _comparison(annotation, task, given)
+
+
+def _comparison(annotation: Json, task: Task | None, given: Given) -> Comparison:
+    """A row as Label Studio has it; whose an answer is that names nobody, the store may know."""
+    left, right = (task.left_item, task.right_item) if task else (None, None)
     created = parse_time(annotation.get("created_at"))
     updated = parse_time(annotation.get("updated_at"))
     return Comparison(
         annotation_id=an_id(annotation.get("id"), "annotation.id"),
-        task_id=task_id,
-        annotator_id=annotator,
+        task_id=_task_id(annotation, task),
+        annotator_id=_annotator(annotation.get("completed_by")),
         left_item=left,
         right_item=right,
         coin=task.coin if task else None,
@@ -205,6 +247,7 @@ def read_comparison(annotation: Json, task: Task | None, reading: Reading | None
         answers=given.answers,
         digest=_digest(annotation),
         updated_by=_annotator(annotation.get("updated_by")),
+        word=given.word,
     )
 
 
@@ -215,24 +258,24 @@ def _digest(annotation: Json) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def read_draft(draft: Json, task: Task, reading: Reading | None) -> Comparison:
+def read_draft(draft: Json, task: Task, reading: Reading | None, _: object = None) -> list[Comparison]:
     """Read an unsubmitted draft: kept and marked, under its negated id, never judged."""
     row = read_comparison({**draft, "completed_by": draft.get("user")}, task, reading)
     changes = {"annotation_id": -row.annotation_id, "status": "draft", "reason": None, "outcome": None, "answers": None}
-    return Comparison(**{**row.__dict__, **changes})
+    return [Comparison(**{**row.__dict__, **changes})]
 
 
-def read_judgement(prediction: Json, task: Task, reading: Reading | None) -> Comparison | None:
-    """Read a stored prediction as the answer of the judge that its model version names; None if it names none.
+def read_judgement(prediction: Json, task: Task, reading: Reading | None, data: Any = None) -> list[Comparison]:
+    """Read a stored prediction as the answer of the judge that its model version names; nothing if it names none.
 
     Predictions have ids of their own, so theirs are kept above all those of annotations.
     """
     version = prediction.get("model_version")
     if not isinstance(version, str) or not version.strip() or version.startswith(OUR_VERSIONS):
-        return None
-    row = read_comparison({**prediction, "completed_by": JUDGE + version[:150]}, task, reading)
-    status = "judge" if row.status in ("answer", "prediction") else row.status
-    return Comparison(**{**row.__dict__, "annotation_id": FIRST_JUDGEMENT + row.annotation_id, "status": status})
+        return []
+    number = FIRST_JUDGEMENT + an_id(prediction.get("id"), "prediction.id")
+    rows = read_comparisons({**prediction, "id": number, "completed_by": JUDGE + version[:150]}, task, reading, data)
+    return [replace(row, status="judge") if row.status in ("answer", "prediction") else row for row in rows]
 
 
 def read_review(annotation: Json, task: Json, alerts_project_id: int) -> Review | None:
@@ -264,7 +307,11 @@ def read_review(annotation: Json, task: Json, alerts_project_id: int) -> Review 
 
 def item_of(data: Mapping[str, Any], field: str) -> tuple[str | None, str | None]:
     """Item id and readable label of a data field; long content and addresses get a short name of their own."""
-    value = field_value(data, field)
+    return _labelled(field_value(data, field))
+
+
+def _labelled(value: Any) -> tuple[str | None, str | None]:
+    """The short name of an item, and what people read."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None, None
     key = item_key(value)
@@ -281,7 +328,7 @@ def prediction(task: Task, reading: Reading, lean: float | None, model_version: 
     """
     empty = {"result": [], "score": 0.0, "model_version": model_version}
     control = reading.decides
-    if lean is None or control is None or task.is_labeled is not True:
+    if lean is None or control is None or not reading.is_one_pair or task.is_labeled is not True:
         return empty
     answer = _nearest_answer(control.outcomes, lean)
     if answer is None:
@@ -297,23 +344,23 @@ def prediction(task: Task, reading: Reading, lean: float | None, model_version: 
     return {**empty, "result": [result], "score": round(max(left_probability, 1.0 - left_probability), 6)}
 
 
-def _given(annotation: Json, reading: Reading | None) -> Given:
+def _given(annotation: Json, reading: Reading | None, data: Mapping[str, Any] | None) -> Given:
     """What the annotation holds; without a reading whether it holds anything."""
     if reading is not None:
-        return read_answer(annotation, reading)
+        return read_answer(annotation, reading, data)
     is_empty = annotation.get("result") in (None, [])
     status: GivenStatus = "skip" if annotation.get("was_cancelled") is True else "empty" if is_empty else "unreadable"
     return Given(status, NO_READING if status == "unreadable" else None)
 
 
-def _unjudgeable(annotator: str | None, task: Task | None, reading: Reading | None) -> str | None:
+def _unjudgeable(task: Task | None, reading: Reading | None) -> str | None:
     """Why an answer cannot be judged although it was given, or None."""
-    if annotator is None:
-        return "completed_by is empty; the answer belongs to nobody"
     if reading is None:
         return NO_READING
     if task is None:
         return "the task's data are not known yet"
+    if not reading.is_one_pair:
+        return None
     missing = [
         field
         for field, item in ((reading.item_left, task.left_item), (reading.item_right, task.right_item))

@@ -60,6 +60,19 @@ class Erased:
         return {key: value for key, value in named.items() if key not in self}
 
 
+_REMOVED = ("removed (was ", ")")
+
+
+def removed_name(name: str) -> str:
+    """What somebody is called whose account is gone."""
+    return name if name.startswith(_REMOVED[0]) else name.join(_REMOVED)
+
+
+def former_name(name: str) -> str:
+    """What somebody was called before the account went."""
+    return name.removeprefix(_REMOVED[0]).removesuffix(_REMOVED[1]) if name.startswith(_REMOVED[0]) else name
+
+
 class AnnotatorStore(Aggregate):
     """Names and addresses of annotators."""
 

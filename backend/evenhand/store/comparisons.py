@@ -7,9 +7,9 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, func, select, update
+from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, func, or_, select, update
 
-from evenhand.domain import Applied, Batch, Change, Page, Task
+from evenhand.domain import Applied, Batch, Change, Page, Task, further_ids
 from evenhand.judged import Policy, coin_label
 from evenhand.project_config import ProjectConfig
 from evenhand.store.annotators import Erased
@@ -138,6 +138,7 @@ _COIN = func.coalesce(comparisons.c.coin, "task:" + cast(comparisons.c.task_id, 
 _JUDGED = [comparisons.c[name] for name in ("annotator_id", "left_item", "right_item", "outcome")] + [_COIN]
 LARGE_CHUNK = 50_000
 TIMED_AT_ONCE = 200
+MOST_WORDS = 200
 
 
 class ComparisonStore(Aggregate):
@@ -292,10 +293,27 @@ class ComparisonStore(Aggregate):
         with self._database.read() as connection:
             return [dict(row._mapping) for row in connection.execute(query.order_by(comparisons.c.annotation_id))]
 
+    def words(self, project_id: int) -> list[Row]:
+        """What was answered, word by word: how it is read, how often, and a task with it; most frequent first."""
+        columns = (comparisons.c.word, comparisons.c.status, comparisons.c.outcome, comparisons.c.reason)
+        counted = (func.count().label("count"), func.min(comparisons.c.task_id).label("task_id"))
+        query = select(*columns, *counted).where(
+            comparisons.c.project_id == project_id,
+            ~comparisons.c.deleted,
+            or_(comparisons.c.word.is_not(None), comparisons.c.status == "unreadable"),
+            comparisons.c.status.not_in(("draft", "judge")),
+        )
+        query = query.group_by(*columns).order_by(func.count().desc(), comparisons.c.word).limit(MOST_WORDS)
+        with self._database.read() as connection:
+            return [dict(row._mapping) for row in connection.execute(query)]
+
     def skips(self, project_id: int) -> list[Row]:
         """Skipped presentations with their annotator, items and coin."""
         query = select(comparisons).where(
-            comparisons.c.project_id == project_id, ~comparisons.c.deleted, comparisons.c.status == "skip"
+            comparisons.c.project_id == project_id,
+            ~comparisons.c.deleted,
+            comparisons.c.status == "skip",
+            comparisons.c.left_item.is_not(None),
         )
         with self._database.read() as connection:
             rows = [dict(row._mapping) for row in connection.execute(query)]
@@ -318,10 +336,16 @@ class ComparisonStore(Aggregate):
         task_ids = {row.task_id for row in batch.comparisons if row.task_id is not None}
         task_ids |= {task.task_id for task in batch.tasks} | set(batch.deleted_tasks)
         rows: dict[int, Row] = {}
-        for statement, wanted in ((_BY_ANNOTATION, ids), (_BY_TASK, set(batch.deleted_tasks))):
+
+        def read(statement: Any, wanted: set[int]) -> None:
             for part in chunks(sorted(wanted)):
                 found = connection.execute(statement, {"project": project_id, "ids": part})
                 rows.update((row.annotation_id, without_project(row)) for row in found)
+
+        read(_BY_ANNOTATION, ids)
+        read(_BY_TASK, set(batch.deleted_tasks))
+        lists = [(row["annotation_id"], row["pairs"]) for row in rows.values() if row["pairs"]]
+        read(_BY_ANNOTATION, {further for key, pairs in lists for further in further_ids(key, pairs)})
         return Merge(
             rows=rows,
             tasks=task_rows(connection, project_id, sorted(task_ids)),

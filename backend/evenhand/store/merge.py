@@ -12,9 +12,10 @@ author, other items on the task) the history keeps the first submission; deleted
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from evenhand.domain import Comparison, Task
+from evenhand.domain import FIRST_FURTHER, Comparison, Task, further_ids
 from evenhand.judged import Policy, coin_label
 
 Row = dict[str, Any]
@@ -25,6 +26,7 @@ GIVEN = ("answer", "prediction")
 FIRST_COLUMNS = (
     "annotator_id", "task_id", "left_item", "right_item", "coin", "stratum", "outcome", "status", "ground_truth",
 )  # fmt: skip
+NOBODY = "completed_by is empty; the answer belongs to nobody"
 JUDGED_COLUMNS = ("annotator_id", "task_id", "left_item", "right_item", "coin", "stratum", "outcome")
 TOMBSTONE = Comparison(
     0, None, None, None, None, None, None, None, "empty", None, False, None, created_at=0.0, updated_at=0.0
@@ -71,6 +73,7 @@ class Merge:
         """Store a task unless a newer state is known or it was deleted."""
         content = {**vars(task), "deleted": False}
         labels = {task.left_item: content.pop("left_label"), task.right_item: content.pop("right_label")}
+        labels |= content.pop("labels")
         old = self.tasks.get(task.task_id)
         if old is not None:
             if old["is_labeled"] is not None and content["is_labeled"] is None:
@@ -86,6 +89,8 @@ class Merge:
     def put(self, comparison: Comparison) -> None:
         """Store an annotation's state if it is newer than the one known."""
         key = comparison.annotation_id
+        if comparison.annotator_id is None:
+            comparison = _attributed(comparison, self.rows.get(key))
         content: Row = dict(vars(comparison))
         by = content.pop("updated_by")
         task = self.tasks.get(comparison.task_id) if comparison.task_id is not None else None
@@ -109,6 +114,8 @@ class Merge:
         if kind is not None and standing is None:
             new["standing"] = FOREIGN if kind == "written" else KEPT
         self._replace(key, old, new)
+        for further in further_ids(key, old["pairs"] if old else None, since=comparison.pairs or 1):
+            self.delete(further)  # the list has become shorter
         if kind is not None:
             is_first = standing is None and kind != "written"
             self._keep(kind, new if kind == "written" or old is None else old, by, is_first, new["outcome"])
@@ -119,6 +126,8 @@ class Merge:
         if old is not None and (old["deleted"] or self._is_newer(old)):
             self.tally["unchanged"] += 1
             return
+        for further in further_ids(annotation_id, old["pairs"] if old else None):
+            self.delete(further)
         self.tally["deleted"] += 1
         base = old or {**vars(TOMBSTONE), "annotation_id": annotation_id, "first_seq": None, "standing": None}
         base = {key: value for key, value in base.items() if key != "updated_by"}
@@ -242,8 +251,21 @@ class Merge:
         if row is None or row["deleted"]:
             return
         self.counts[row["status"]] += sign
+        if row["annotation_id"] >= FIRST_FURTHER:
+            self.counts["further"] += sign
         self.counts["judged"] += sign * (values is not None)
         self.counts["ground_truth"] += sign * bool(row["ground_truth"])
+
+
+def _attributed(comparison: Comparison, old: Row | None) -> Comparison:
+    """Who gave an answer, once known, stays known: Label Studio forgets it when the account is removed."""
+    if old is not None and old["annotator_id"] is not None:
+        return replace(comparison, annotator_id=old["annotator_id"])
+    if old is not None and old["status"] == "erased":
+        return replace(TOMBSTONE, annotation_id=comparison.annotation_id, task_id=comparison.task_id, status="erased")
+    if comparison.status in GIVEN:
+        return replace(comparison, status="unreadable", reason=NOBODY, outcome=None, answers=None)
+    return comparison
 
 
 def _order(content: Row) -> tuple[bool, str]:

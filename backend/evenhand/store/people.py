@@ -11,7 +11,7 @@ from evenhand.domain import Project
 from evenhand.judged import Policy
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.store.accounts import SecretStore
-from evenhand.store.annotators import KEY_NAME, STATUS, mark
+from evenhand.store.annotators import KEY_NAME, STATUS, former_name, mark
 from evenhand.store.database import Aggregate, Database, project_row
 from evenhand.store.decisions import ERASED_AUTHOR, DecisionStore
 from evenhand.store.engine import compact
@@ -61,7 +61,7 @@ SHORTEST_NAME = 4  # shorter names would be found inside ordinary words
 STUB: Row = {
     "annotator_id": None, "left_item": None, "right_item": None, "coin": None, "stratum": None, "outcome": None,
     "status": STATUS, "reason": None, "ground_truth": False, "lead_time": None, "created_at": 0.0, "updated_at": 0.0,
-    "first_seq": None, "answers": None, "digest": None, "standing": None,
+    "first_seq": None, "answers": None, "digest": None, "standing": None, "word": None, "pairs": None,
 }  # fmt: skip
 
 
@@ -102,7 +102,7 @@ class PersonStore(Aggregate):
         query = select(annotators.c.name, annotators.c.email).join(projects, projects.c.id == annotators.c.project_id)
         with self._database.read() as connection:
             rows = connection.execute(query.where(projects.c.ls_url == ls_url, annotators.c.annotator_id.in_(ids)))
-            return {text for row in rows for text in row if text}
+            return {part for row in rows for text in row if text for part in (text, former_name(text))}
 
     def rows(self, project_id: int, ids: Collection[str], names: Collection[str]) -> Rows:
         """Every row of one project about these ids, by table."""

@@ -67,6 +67,7 @@ projects = Table(
     Column("deleted_at", Double),
     Column("erased_seq", BigInteger, nullable=False, server_default="0"),
     Column("hinted_at", Double),
+    Column("agreed", JSON(none_as_null=True)),  # the labelling setup as it is read, and what was said of it
     UniqueConstraint("ls_url", "ls_project_id", "epoch"),
     sqlite_autoincrement=True,
 )
@@ -96,6 +97,8 @@ comparisons = Table(
     Column("digest", Text),
     Column("is_verified", Boolean, nullable=False, server_default=true()),
     Column("standing", Text),  # of `revisions`: null where the row itself is its author's first submission
+    Column("word", Text),
+    Column("pairs", SmallInteger),  # comparisons that the annotation holds, where they are several
     PrimaryKeyConstraint("project_id", "annotation_id"),
     Index(None, "project_id", "task_id"),
     Index(None, "project_id", "annotator_id", "annotation_id"),
@@ -334,12 +337,7 @@ notifications = Table(
     Column("created_at", Double, nullable=False),
 )
 
-secrets = Table(
-    "secrets",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
-)
+secrets = Table("secrets", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 erasures = Table(
     "erasures",

@@ -12,6 +12,7 @@ from fdr_core.inputs.label_studio.results import (
     ANSWER_KEYS,
     answer_text,
     chosen_in,
+    contents_of,
     entries_of,
     field_value,
     item_in,
@@ -366,6 +367,13 @@ def _in_order(items: Sequence[str], outcome: Callable[[int, int], float]) -> tup
     return tuple(
         Pair(items[a], items[b], outcome(a, b)) for a, b in combinations(range(len(items)), 2) if items[a] != items[b]
     )
+
+
+def shown_contents(data: Mapping[str, Any], reading: Reading) -> list[Any]:
+    """The contents of the items that a task shows."""
+    if reading.list_field:
+        return contents_of(field_value(data, reading.list_field), reading.item_property)
+    return [field_value(data, field) for field in reading.items or (reading.item_left, reading.item_right)]
 
 
 def _items(data: Mapping[str, Any], fields: Sequence[str]) -> list[str] | Given:

@@ -13,12 +13,10 @@ from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.inputs.columns import RawAnswers, RawSkips, show
 from fdr_core.inputs.item_keys import item_key
 from fdr_core.inputs.label_studio.account import Account
-from fdr_core.inputs.label_studio.answers import Given, Pair, read_answer
+from fdr_core.inputs.label_studio.answers import Given, Pair, read_answer, shown_contents
 from fdr_core.inputs.label_studio.reading import Reading, Wanted, candidates, resolve
 from fdr_core.inputs.label_studio.results import (
     annotator_of,
-    contents_of,
-    field_value,
     item_in,
     lead_time_of,
     results_of,
@@ -92,11 +90,7 @@ def shown_items(
     tasks = load_tasks(records, where=where)
     reading = reading_of(tasks, wanted, label_config, where=where)
     for task in tasks:
-        data = data_of(task)
-        if reading.list_field:
-            yield data, list(contents_of(field_value(data, reading.list_field), reading.item_property))
-        else:
-            yield data, [field_value(data, field) for field in reading.items or (reading.item_left, reading.item_right)]
+        yield data_of(task), shown_contents(data_of(task), reading)
 
 
 def account_of(tasks: Sequence[Record], reading: Reading) -> Account:
