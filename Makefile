@@ -81,6 +81,14 @@ lock: ## renew the three lock files from pyproject.toml and requirements/
 	@command -v "$${UV:-uv}" >/dev/null || { echo "make lock needs uv: pip install uv (or UV=/path/to/uv)" >&2; exit 1; }
 	scripts/lock.sh
 
+.PHONY: images
+images: ## renew the digests of the images in docker/
+	scripts/images.sh
+
+.PHONY: release-check
+release-check: $(DEV_STAMP) ## pins against known holes, and whether the list of holes is recent enough to release
+	$(BIN)/python scripts/check_advisories.py --release
+
 .PHONY: dist
 dist: $(DEV_STAMP) ## source archive and wheel in dist/
 	rm -rf build dist

@@ -1,7 +1,11 @@
-"""Compare the lock files with the known advisories, without a network: `python scripts/check_advisories.py`."""
+"""Compare the lock files with the known advisories, without a network: `python scripts/check_advisories.py`.
+
+With `--release` the list itself must be recent: one that nobody reviewed for 90 days knows nothing of newer holes.
+"""
 
 from __future__ import annotations
 
+import datetime
 import re
 import sys
 import tomllib
@@ -13,6 +17,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 ADVISORIES = ROOT / "requirements" / "advisories.toml"
+OLDEST_DAYS = 90
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-label-studio.lock")
 
 
@@ -46,14 +51,27 @@ def holes(pins: dict[str, Version], known: dict[str, Any], where: str) -> list[s
     return wrong
 
 
+def too_old(known: dict[str, Any], today: datetime.date) -> str | None:
+    """What to do about a list that is too old to release with; None if it is recent."""
+    age = (today - known["reviewed"]).days
+    if 0 <= age <= OLDEST_DAYS:
+        return None
+    return (
+        f"advisories.toml was reviewed {known['reviewed']}, {age} days ago, at most {OLDEST_DAYS} are allowed: run "
+        "`uvx pip-audit --require-hashes --requirement requirements.lock` (and the other locks) with a network, add "
+        "what it names, raise the pins with `make lock`, and set `reviewed`"
+    )
+
+
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def main() -> int:
-    """Check all lock files."""
+    """Check all lock files, and with --release the list's age."""
     known = read_advisories()
-    wrong = []
+    old = too_old(known, datetime.datetime.now(datetime.UTC).date()) if "--release" in sys.argv else None
+    wrong = [old] if old else []
     for name in LOCKS:
         pins = read_pins((ROOT / name).read_text(encoding="utf-8"))
         wrong += holes(pins, known, name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
-from scripts.check_advisories import LOCKS, ROOT, holes, read_advisories, read_pins
+from scripts.check_advisories import LOCKS, ROOT, holes, read_advisories, read_pins, too_old
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -39,3 +41,11 @@ def test_every_advisory_says_what_it_means_for_us() -> None:
     for entry in read_advisories()["advisory"]:
         assert {"package", "id", "vulnerable", "matters"} <= set(entry)
         assert entry["id"].startswith(("CVE-", "GHSA-", "PYSEC-"))
+
+
+@pytest.mark.parametrize(("days", "is_too_old"), [(0, False), (90, False), (91, True), (-1, True)])
+def test_release_with_an_old_list_is_refused_with_the_command_that_renews_it(days: int, is_too_old: bool) -> None:
+    known = {"reviewed": datetime.date(2026, 11, 16)}
+    found = too_old(known, datetime.date(2026, 11, 16) + datetime.timedelta(days=days))
+    assert (found is not None) == is_too_old
+    assert found is None or "pip-audit --require-hashes" in found

@@ -145,7 +145,7 @@ class Source:
         """Every row as a mapping; of JSON, the entries of the list, or the one object."""
         with reading(self.path, name=self.name):
             if self.kind == "jsonl":
-                found: Any = [_parse_json(line) for line in self._text().splitlines() if line.strip()]
+                found: Any = [_parse_json(line) for line in self._text().split("\n") if line.strip()]
             elif self.kind == "json":
                 found = self.document
             else:

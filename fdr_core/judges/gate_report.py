@@ -1,5 +1,6 @@
 """What the gate tells people and machines: a Markdown table for a pull request, JUnit XML for a build server."""
 
+import re
 from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 
@@ -21,7 +22,7 @@ def markdown(gates: Sequence[Gate], *, has_baseline: bool = False) -> str:
     lines = [f"| judge | gate | {what} (bounds) | limit | comparisons | |", "|---|---|---|---|---|---|"]
     for one in gates:
         bounds = f"{one.lean:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
-        name = str(one.judge).replace("|", "\\|").replace("\n", " ")
+        name = _cell(str(one.judge))
         lines.append(
             f"| {name} | {_MARKS[one.decision]} | {bounds} | ±{one.max_lean:g} | {one.answers:,} | {one.reason} |"
         )
@@ -32,6 +33,11 @@ def markdown(gates: Sequence[Gate], *, has_baseline: bool = False) -> str:
         f"Lean: share of first-shown wins less second-shown. Wrong fails, and wrong passes: at most {error:g}, {kind}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Somebody's name as text of one cell: nothing in it ends a line, a cell, or is obeyed."""
+    return re.sub(r"([\\`*_\[\]<>|~&#!])", r"\\\1", _plain(text))
 
 
 def junit(gates: Sequence[Gate]) -> str:

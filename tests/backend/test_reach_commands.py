@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -124,6 +125,16 @@ def test_gate_hostile_judge_name_stays_in_its_cell_and_in_its_xml(tmp_path: Path
     ET.parse(xml)
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\u2028", "\x85", "\x0b"])
+def test_gate_name_of_a_judge_forges_no_row(tmp_path: Path, end: str) -> None:
+    name = f"gpt-x{end}| honest | ✅ pass | +0.000 | ±0.1 | 999 | |\\| <b>*_"
+    log, summary = write_log(tmp_path / "log.jsonl", lean=0.9, n=200, judge=name), tmp_path / "summary.md"
+    run("gate", log, "--markdown", summary)
+    rows = [line for line in summary.read_text().splitlines() if line.startswith("|")]
+    assert len(rows) == 3
+    assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {7}
+
+
 @pytest.mark.slow
 def test_pytest_fixture_passes_fails_and_skips(tmp_path: Path) -> None:
     for name, lean, n in (("even", 0.0, 1600), ("leaning", 0.6, 200), ("short", 0.0, 30)):
@@ -152,6 +163,9 @@ def test_action_calls_the_gate_with_options_that_exist() -> None:
     known = {option for parameter in command.params for option in parameter.opts}
     used = {word.strip("()") for word in script.split() if word.strip("()").startswith("--") and len(word) > 2}
     assert {option for option in used if option != "--"} <= known
+    lock = action["runs"]["steps"][0]["run"]
+    assert lock.count("pip install") == 1
+    assert {"--no-deps", "--require-hashes", "--no-build-isolation"} <= set(re.split(r"[\s()]+", lock))
     assert all(f"${name}" in script for name in action["runs"]["steps"][-1]["env"])
 
 
@@ -162,9 +176,10 @@ def test_action_calls_the_gate_with_options_that_exist() -> None:
 def test_action_script_runs_as_a_runner_would(tmp_path: Path, lean: float, n: int, undecided: str, code: int) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     log = write_log(tmp_path / "log.jsonl", lean=lean, n=n)
+    (tmp_path / "evenhand").symlink_to(Path(sys.executable).parent.parent)
     environment = {
         **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
         **{"LOG": str(log), "JUDGE": "gpt-x", "MAX_LEAN": "0.1", "ALPHA": "0.05", "BASELINE": "", "ANYTIME": "false"},

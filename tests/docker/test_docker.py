@@ -66,21 +66,58 @@ def test_compose_variables_of_evenhand_are_known_to_settings(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPOSE_FILES)
-def test_compose_long_running_services_restart_and_report_health(name: str) -> None:
+def test_compose_services_restart_report_health_and_have_limits(name: str) -> None:
     for service, definition in compose(name)["services"].items():
-        if service == "secrets":
-            continue
-        assert definition["restart"] == "unless-stopped", service
-        # Evenhand's web service has its health check in the image; the worker serves nothing.
-        assert "healthcheck" in definition or service == "evenhand", service
+        assert definition["restart"] == ("no" if service == "secrets" else "unless-stopped"), service
+        # Evenhand's web service has its health check in the image.
+        assert service == "evenhand" or definition["healthcheck"]["test"], service
+        assert re.fullmatch(r"\d+[mg]", definition["mem_limit"]), service
+        assert 0 < definition["pids_limit"] <= 512, service
 
 
 @pytest.mark.parametrize("name", COMPOSE_FILES)
-def test_compose_evenhand_containers_are_locked_down(name: str) -> None:
-    for definition in evenhand_services(name).values():
-        assert definition["read_only"] is True
-        assert definition["cap_drop"] == ["ALL"]
-        assert definition["security_opt"] == ["no-new-privileges:true"]
+def test_compose_containers_are_locked_down(name: str) -> None:
+    for service, definition in compose(name)["services"].items():
+        assert definition["read_only"] is True, service
+        assert definition["cap_drop"] == ["ALL"], service
+        assert "cap_add" not in definition, service
+        assert definition["security_opt"] == ["no-new-privileges:true"], service
+
+
+PINNED = r"[a-z0-9./-]+:[a-z0-9.-]+@sha256:[0-9a-f]{64}"
+
+
+def test_every_image_is_named_by_its_digest(tmp_path: Path) -> None:
+    files = [DOCKER / name for name in ("Dockerfile", *COMPOSE_FILES, ".env.example")]
+    ours = "evenhand:local"
+    named = {
+        image
+        for file in files
+        for image in re.findall(r"^FROM (\S+)|\w+_IMAGE(?::-|=)([^}\s]+)", file.read_text(), re.MULTILINE)
+        for image in image
+        if image and image != ours
+    }
+    assert len(named) == 3  # the same of each in all files
+    assert all(re.fullmatch(PINNED, image) for image in named)
+
+
+def test_images_script_renews_every_digest(tmp_path: Path) -> None:
+    shutil.copytree(DOCKER, tmp_path / "docker")
+    (tmp_path / "scripts").mkdir()
+    script = Path(shutil.copy2(ROOT / "scripts" / "images.sh", tmp_path / "scripts"))
+    fake = tmp_path / "engine"
+    fake.write_text("#!/bin/sh\nprintf 'sha256:%064d' 7\n")
+    fake.chmod(0o755)
+    done = subprocess.run([script], env={**os.environ, "DOCKER": str(fake)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(
+        PINNED, "".join(path.read_text() for path in (tmp_path / "docker").glob("[.Dc]*") if path.is_file())
+    )
+    assert len(found) == 7
+    assert {image.rpartition(":")[2] for image in found} == {f"{7:064d}"}
+    fake.write_text("#!/bin/sh\necho no such tag\n")
+    refused = subprocess.run([script], env={**os.environ, "DOCKER": str(fake)}, capture_output=True, text=True)
+    assert (refused.returncode, "expected a digest" in refused.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("name", COMPOSE_FILES)
