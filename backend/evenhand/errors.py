@@ -14,6 +14,7 @@ BackendError
 │   └── ConflictError        409
 └── StoreError               503: the database cannot answer now
     ├── StoreBusyError       locked longer than we wait
+    ├── StoreDamagedError    its file is not what was written: only a backup helps
     └── LeaseLostError       another process took over this piece of work
 """
 
@@ -118,6 +119,10 @@ class StoreBusyError(StoreError):
 
     code = "store_busy"
     retry_after = 1.0
+
+
+class StoreDamagedError(StoreError):
+    """The database's file is not what was written."""
 
 
 class LeaseLostError(StoreError):

@@ -22,6 +22,7 @@ from evenhand.project_config import Publish, parse_config
 from evenhand.publish.cards import LABEL_CONFIG
 from evenhand.settings import Settings
 from evenhand.store import Store
+from evenhand.store.runs import WORKER_SIGNS
 
 from fdr_core.commands.doctor import doctor
 from harness.databases import new_store
@@ -55,6 +56,8 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     store = new_store(tmp_path / "evenhand.db")
+    for name in WORKER_SIGNS:
+        store.leases.sign(name, "a worker")
     yield store
     store.close()
 
@@ -407,7 +410,7 @@ def test_connect_command_blocked_exits_1_with_the_fix(run: Any, server: FakeLabe
     assert "What to do: set SSRF_PROTECTION_ENABLED=false" in result.output
 
 
-def test_doctor_command_exit_code_tells_whether_all_is_well(run: Any, server: FakeLabelStudio) -> None:
+def test_doctor_command_exit_code_tells_whether_all_is_well(run: Any, store: Store, server: FakeLabelStudio) -> None:
     run(connect, "1")
     assert run(doctor).exit_code == 0
     server.webhooks.clear()

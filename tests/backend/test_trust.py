@@ -30,6 +30,7 @@ from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store, people
 from evenhand.store.engine import open_engine
+from evenhand.store.runs import SilentRuns
 from evenhand.web import passwords
 from evenhand.web.context import KEY
 from evenhand.web.passwords import (
@@ -223,6 +224,15 @@ def test_events_while_the_database_is_locked_are_all_refused_soon(
     assert answers == [(503, "1")] * 20
     assert len(asked) == 1  # nobody waited for the lock after the first group
     assert (not_ready.status_code, not_ready.get_json()["error"]["code"]) == (503, "store_busy")
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_database_that_is_whole_has_no_damage_and_keeps_its_signs(store: Store, full: bool) -> None:
+    store.projects.register("http://studio", ProjectRef(1, 1))
+    store.leases.sign("somebody", "here")
+    assert store.database.damage(full=full) is None
+    assert store.leases.signs()["somebody"][0] == "here"
+    assert SilentRuns(store.database).end() == []
 
 
 def test_health_answers_without_the_database(closed: Flask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ from evenhand.label_studio.transport import (
 from evenhand.label_studio.webhooks import service_url
 from evenhand.settings import PROBE_HEADER, SECRET_HEADER, Settings, is_loopback
 from evenhand.store import Store
+from evenhand.store.database import LITTLE_SPACE_BYTES
+from evenhand.store.runs import moves
 
 SKEW_SECONDS = 60.0
 
@@ -36,7 +38,7 @@ class Check:
 
 def examine(settings: Settings, store: Store, client: LabelStudioClient | None) -> list[Check]:
     """All checks, in the order in which problems should be solved; nothing is changed anywhere."""
-    checks = [_database(store), _own_address(settings), _webhook_secret(settings)]
+    checks = [_database(store), *_kept(store), _own_address(settings), _webhook_secret(settings)]
     if client is None:
         return [*checks, _not_configured(settings)]
     client = client.hurried()
@@ -69,6 +71,29 @@ def _database(store: Store) -> Check:
     if skew > SKEW_SECONDS:
         return Check("database", False, f"its clock is {skew:.0f} s off", "set both machines' clocks by NTP")
     return Check("database", True, f"answers ({store.database.name})")
+
+
+def _kept(store: Store) -> Iterator[Check]:
+    """Whether all that is stored is whole, every project's log is sealed, and somebody works on it."""
+    try:
+        damage = store.database.damage(full=True)
+        torn = [project.id for project in store.projects.all() if not store.decisions.verify(project.id).intact]
+        signs = store.leases.signs()
+    except StoreError as error:
+        yield Check("integrity", False, str(error), "check the database")
+        return
+    restore = "stop the service, keep the file, and restore a backup with `evenhand restore`"
+    yield Check("integrity", damage is None, damage or "every row can be read", restore if damage else "")
+    if torn:
+        seen = f"the log of project {', '.join(map(str, torn))} was changed after it was written"
+        yield Check("log", False, seen, "compare it with a backup's: somebody wrote into the database")
+    space = store.database.free_bytes()
+    if space is not None:
+        is_enough = space >= LITTLE_SPACE_BYTES
+        fix = "" if is_enough else "make room where the database lies, before events are refused"
+        yield Check("space", is_enough, f"{space / 1e9:.1f} GB free", fix)
+    seen = "moved within a minute" if moves(signs) else "gave no sign of life for a minute"
+    yield Check("worker", moves(signs), seen, "" if moves(signs) else "start `evenhand serve` or `evenhand worker`")
 
 
 def _own_address(settings: Settings) -> Check:

@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import requests
 
 from evenhand.domain import Kind, Lease, Project, Run, Trigger
-from evenhand.errors import BackendError, ConflictError, LeaseLostError, StoreError
+from evenhand.errors import BackendError, ConflictError, LeaseLostError, StoreDamagedError, StoreError
 from evenhand.ingest.pull import ProjectGoneError, name_annotators, pull_project
 from evenhand.label_studio.client import LabelStudioClient, client_from_settings
 from evenhand.label_studio.transport import LabelStudioError
@@ -29,7 +30,7 @@ from evenhand.runs.schedule import has_new_settings, pull_is_due, run_is_due
 from evenhand.runs.statistics import Current, StatisticsCache
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
-from evenhand.store.runs import DROPPED_WITHOUT_NEWS, chore_lease
+from evenhand.store.runs import DROPPED_WITHOUT_NEWS, INTEGRITY, WHOLE, WORKER_SIGNS, SilentRuns, chore_lease
 from fdr_core import FdrCoreError
 from fdr_core.live import LiveConsensus
 
@@ -40,6 +41,8 @@ CHORE_POLL_SECONDS = 2.0
 #: A dead worker's run is taken over when this has passed without a sign of life.
 LEASE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 1.0
+#: Between two signs that a worker moves, and between two checks of the whole database.
+SIGN_SECONDS, CHECK_SECONDS = 10.0, 3600.0
 CHORE_LEASE_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 900.0
 #: Between two questions whether Label Studio is there, while no other chore is under way; it takes longer to start.
@@ -50,6 +53,7 @@ M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 1 << 20
 STOP_SECONDS = 4.0
 
 ALERTS: tuple[Kind, ...] = ("alerts",)
+RUNS_SIGN, CHORES_SIGN = WORKER_SIGNS
 
 PublishedState = tuple[int | None, float | None, str, int, str]
 
@@ -64,11 +68,14 @@ def run_worker(settings: Settings, stop_event: threading.Event) -> None:
     chores = Chores(store, settings, owner, requests.Session())
     runs = Runs(store, owner, stop_event)
     thread = threading.Thread(
-        target=_repeat, args=(chores.once, stop_event, CHORE_POLL_SECONDS), name="chores", daemon=True
+        target=_repeat,
+        args=(chores.once, stop_event, CHORE_POLL_SECONDS, partial(store.leases.sign, CHORES_SIGN, owner)),
+        name="chores",
+        daemon=True,
     )
     thread.start()
     threading.Thread(target=_end_late, args=(stop_event, runs.put_back), name="end", daemon=True).start()
-    _repeat(runs.once, stop_event, POLL_SECONDS)
+    _repeat(runs.once, stop_event, POLL_SECONDS, partial(store.leases.sign, RUNS_SIGN, owner))
     thread.join(timeout=3.0)  # a chore that waits for the network is dropped: its lease runs out
 
 
@@ -88,12 +95,19 @@ def _end_late(stop_event: threading.Event, put_back: Callable[[], None]) -> None
     os._exit(0)
 
 
-def _repeat(once: Callable[[], bool], stop_event: threading.Event, pause: float) -> None:
-    """Call until told to stop, at once again while there is work; while the database is away it waits."""
+def _repeat(once: Callable[[], bool], stop_event: threading.Event, pause: float, sign: Callable[[], object]) -> None:
+    """Call until told to stop, at once again while there is work; while the database is away it waits.
+
+    What went well leaves a sign of life now and then; long work leaves it meanwhile.
+    """
+    signed_at = float("-inf")
     while not stop_event.is_set():
         busy = False
         try:
             busy = once()
+            if time.monotonic() - signed_at >= SIGN_SECONDS:
+                sign()
+                signed_at = time.monotonic()
         except StoreError as error:
             logger.warning("the database does not answer: %s", error)
             stop_event.wait(2.0)
@@ -192,6 +206,9 @@ class Runs:
             logger.warning("run %d was taken over: %s", run.id, error)
         except FdrCoreError as error:
             self._fail(run, lease, str(error), "change the project's settings as the message says, then run again")
+        except StoreDamagedError as error:
+            self._fail(run, lease, str(error), "stop the service and restore a backup; `evenhand doctor` says more")
+            raise
         except StoreError:
             raise
         except Exception:
@@ -237,9 +254,11 @@ class Runs:
                 raise _StoppedError
             latest[0] = (share, note)
 
-        with _signs_of_life(
-            lambda: self._store.runs.progress(run.id, lease, *latest[0], seconds=LEASE_SECONDS), HEARTBEAT_SECONDS
-        ):
+        def beat() -> None:
+            self._store.runs.progress(run.id, lease, *latest[0], seconds=LEASE_SECONDS)
+            self._store.leases.sign(RUNS_SIGN, self._owner)
+
+        with _signs_of_life(beat, HEARTBEAT_SECONDS):
             yield report
 
 
@@ -280,9 +299,12 @@ class Chores:
         # Pulls before this moment are of the past: the worker, or Label Studio, was away since.
         self._read_from = store.clock()
         self._is_up, self._next_look = True, 0.0
+        self._silent = SilentRuns(store.database)
 
     def once(self) -> bool:
         """Do one round of chores; they are never urgent enough to spin."""
+        self._silent.end()
+        self._check_database()
         if self._client is not None:
             self._notice_return()
             for project in self._store.projects.all(kinds=("comparison", "alerts")):
@@ -291,6 +313,22 @@ class Chores:
         resolve_solved(self._store)
         notify.send_due(self._store, self._settings, self._session, self._store.clock())
         return False
+
+    def _check_database(self) -> None:
+        """Look through the whole database once an hour, whichever worker comes first."""
+        last = self._store.leases.signs().get(INTEGRITY)
+        if last is not None and 0.0 <= last[1] < CHECK_SECONDS:
+            return
+        damage = self._store.database.damage(full=False)
+        self._store.leases.sign(INTEGRITY, damage or WHOLE)
+        if damage is None:
+            self._store.problems.resolve(None, "database_damaged")
+            return
+        logger.error("the database is damaged: %s", damage)
+        remedy = (
+            "Stop the service, keep the file, and restore a backup (`evenhand restore`); the next pull adds the rest."
+        )
+        self._store.problems.open(None, "database_damaged", f"the database is damaged: {damage}", remedy)
 
     def _notice_return(self) -> None:
         """Ask now and then whether Label Studio is there; when it comes back everything is read again at once."""
@@ -397,6 +435,10 @@ class Chores:
         until, pause = self._pauses.get((chore, project.id), (0.0, 0.0))
         return now < until <= now + pause  # an end further ahead was written before the clock was set back
 
+    def _renew(self, lease: Lease) -> None:
+        self._store.leases.renew(lease, CHORE_LEASE_SECONDS)
+        self._store.leases.sign(CHORES_SIGN, self._owner)
+
     @contextlib.contextmanager
     def _exclusive(self, chore: str, project_id: int) -> Iterator[bool]:
         """A lease kept alive while the chore lasts, so that a dead worker's chores are taken over."""
@@ -405,7 +447,7 @@ class Chores:
             yield False
             return
         try:
-            with _signs_of_life(lambda: self._store.leases.renew(lease, CHORE_LEASE_SECONDS), CHORE_LEASE_SECONDS / 3):
+            with _signs_of_life(partial(self._renew, lease), CHORE_LEASE_SECONDS / 3):
                 yield True
         finally:
             self._store.leases.release(lease)

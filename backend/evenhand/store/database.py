@@ -2,9 +2,11 @@
 
 import base64
 import json
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -23,13 +25,15 @@ from sqlalchemy import (
 )
 
 from evenhand.domain import Page
-from evenhand.errors import NotFoundError, PayloadError
+from evenhand.errors import NotFoundError, PayloadError, StoreBusyError, StoreError
 from evenhand.store import engine as dialect
 from evenhand.store.engine import WRITE, database_errors
-from evenhand.store.schema import projects
+from evenhand.store.schema import metadata, projects
 
 CHUNK = 5000
 PATIENCE_SECONDS = 900
+#: Below the first nothing can be written for long; below the second somebody should make room.
+NO_SPACE_BYTES, LITTLE_SPACE_BYTES = 1_000_000, 100_000_000
 
 
 class Database:
@@ -84,10 +88,22 @@ class Database:
         """INSERT that leaves rows with a known primary key alone."""
         return dialect.insert_new_into(table, on_postgres=self.on_postgres)
 
-    def probe(self) -> None:
-        """Check that the tables can be read and the write lock can be had; raises StoreError."""
-        with self.write() as connection:
-            connection.execute(select(projects.c.id).limit(1))
+    def damage(self, *, full: bool) -> str | None:
+        """What a check of everything stored finds wrong; None if nothing. Takes seconds per gigabyte."""
+        try:
+            with self.read(patient=True) as connection:
+                return dialect.damage(connection, metadata.sorted_tables, full=full)
+        except StoreBusyError:
+            raise
+        except StoreError as error:
+            return str(error)
+
+    def free_bytes(self) -> int | None:
+        """Room left where the database lies; not known of a server or of memory."""
+        path = self.engine.url.database
+        if self.on_postgres or not path or path == ":memory:":
+            return None
+        return shutil.disk_usage(Path(path).absolute().parent).free
 
     def time(self) -> float:
         """The database's clock in seconds since the epoch; also proves that the database answers."""

@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from evenhand.errors import PayloadError, StoreBusyError, StoreError
+from evenhand.errors import PayloadError, StoreBusyError, StoreDamagedError, StoreError
 from evenhand.private_files import FOLDER_MODE
 from evenhand.store.schema import SCHEMA
 from fdr_core._version import __version__
@@ -77,6 +77,26 @@ def now(connection: Connection) -> float:
         else "((julianday('now') - 2440587.5) * 86400.0)"
     )
     return float(connection.execute(text(f"SELECT {clock}")).scalar_one())
+
+
+def damage(connection: Connection, tables: Iterable[Table], *, full: bool) -> str | None:
+    """What a check of the whole database finds wrong, None if nothing; `full` also reads what indexes and values say.
+
+    SQLite checks itself; of PostgreSQL every row is read, which its checksums and decoding then judge.
+    """
+    if not is_postgres(connection):
+        found = [str(row[0]) for row in connection.execute(text(f"PRAGMA {'integrity' if full else 'quick'}_check(5)"))]
+        if full and found == ["ok"]:
+            found += [
+                f"a row of {row[0]} belongs to none of {row[2]}"
+                for row in connection.execute(text("PRAGMA foreign_key_check"))
+            ]
+        return "; ".join(line for line in found if line != "ok")[:1000] or None
+    connection.execute(text("SET LOCAL enable_indexonlyscan = off"))
+    for table in tables:
+        rows = f"SELECT {'sum(length(t::text))' if full else 'count(*)'} FROM {table.name} AS t"  # noqa: S608 - our own tables
+        connection.execute(text(rows)).all()
+    return None
 
 
 def queue_for_migration(connection: Connection) -> None:
@@ -224,7 +244,7 @@ def database_errors() -> Iterator[None]:
     except DBAPIError as error:
         message = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
         if any(word in message for word in DAMAGED):
-            raise StoreError(
+            raise StoreDamagedError(
                 f"the database is damaged ({message}); stop the service, move the file away and restore a backup"
             ) from error
         if "locked" in message or "lock timeout" in message or error.connection_invalidated:

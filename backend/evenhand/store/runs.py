@@ -1,7 +1,7 @@
 """Runs: requested, claimed by one worker at a time under a lease, stored whole with their annotators and items."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from evenhand.domain import Lease, Page, Run, RunResult, Trigger
-from evenhand.errors import LeaseLostError, NotFoundError, StoreBusyError
+from evenhand.errors import LeaseLostError, NotFoundError, StoreBusyError, StoreError
 from evenhand.store.annotators import FlagStore, SpendingStore
 from evenhand.store.database import Aggregate, Database, page, project_row
 from evenhand.store.engine import ReadyJson, now
@@ -29,6 +29,13 @@ from evenhand.store.schema import leases, run_paths, runs
 #: No lease is given for longer. One that ends later was written before the clock was set back, and holds nobody up.
 LONGEST_SECONDS = 300.0
 POLL_SECONDS = 0.1
+#: Signs of life stand beside the leases: like them they are of the moment, and in no backup.
+SIGN = "sign:"
+#: What a check of the whole database found; and what a worker's two parts sign with.
+INTEGRITY, WHOLE = "integrity", "whole"
+WORKER_SIGNS = ("worker runs", "worker chores")
+#: A worker leaves a sign every ten seconds.
+STILL_SECONDS = 60.0
 
 #: What a worker does for a project beside runs, each under a lease of its own.
 CHORES = ("pull", "webhook", "names", "publish")
@@ -42,6 +49,11 @@ def chore_lease(chore: str, project_id: int) -> str:
 def is_held(moment: float) -> ColumnElement[bool]:
     """The condition that a lease is in force."""
     return and_(leases.c.expires_at > moment, leases.c.expires_at <= moment + LONGEST_SECONDS)
+
+
+def moves(signs: Mapping[str, tuple[str, float]]) -> bool:
+    """Whether both parts of a worker, runs and chores, gave a sign of life within a minute."""
+    return all(abs(signs.get(name, ("", float("inf")))[1]) <= STILL_SECONDS for name in WORKER_SIGNS)
 
 
 class LeaseStore(Aggregate):
@@ -74,6 +86,24 @@ class LeaseStore(Aggregate):
                     time.sleep(POLL_SECONDS)
                 held.callback(self.release, lease)
             yield
+
+    def sign(self, name: str, text: str) -> None:
+        """Leave a sign of life, with the database's time, and read it back; raises StoreError."""
+        with self._database.write() as connection:
+            row = {"name": SIGN + name, "owner": text[:1000], "token": 0, "expires_at": now(connection)}
+            connection.execute(self._database.upsert(leases), [row])
+            mine = (leases.c.name == row["name"], leases.c.owner == row["owner"])
+            if connection.execute(select(leases.c.token).where(*mine)).first() is None:
+                raise StoreError("the database did not hold what was written a moment ago")
+
+    def signs(self) -> dict[str, tuple[str, float]]:
+        """The last sign of each name: its text, and its age in seconds."""
+        query = select(leases).where(leases.c.name.startswith(SIGN))
+        with self._database.read() as connection:
+            moment = now(connection)
+            return {
+                row.name.removeprefix(SIGN): (row.owner, moment - row.expires_at) for row in connection.execute(query)
+            }
 
     def acquire_in(self, connection: Connection, name: str, owner: str, seconds: float) -> Lease | None:
         """Take the lease within a transaction; concurrent takers of one name wait for each other on its row."""
@@ -115,6 +145,8 @@ class LeaseStore(Aggregate):
 
 
 MAX_ATTEMPTS = 5
+#: A worker renews its run's lease each second, and another one takes a dead one's run over after ten.
+SILENT_SECONDS = 60.0
 #: Runs that the service itself asked for; they are dropped where nothing is new, what people ask for never is.
 DROPPED_WITHOUT_NEWS = (Trigger.SCHEDULE, Trigger.WARNING, Trigger.ERASURE)
 
@@ -307,6 +339,40 @@ class RunStore(Aggregate):
         if row is None or row.status != "running" or lease.name != f"run:{row.project_id}":
             raise LeaseLostError(f"run {run_id} is no longer running under this lease; drop the result")
         return row
+
+
+class SilentRuns:
+    """Ends runs that gave no sign of life for a minute, as this process saw it: the clocks of others may jump."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database, self._clock = database, clock
+        self._seen: dict[int, tuple[Any, float]] = {}
+
+    def end(self) -> list[int]:
+        """Look at the runs under way, and end those whose lease was the same for a minute; their numbers."""
+        lease = leases.c.name == literal("run:") + cast(runs.c.project_id, Text)
+        query = select(runs, leases.c.token, leases.c.expires_at).outerjoin(leases, lease)
+        with self._database.read() as connection:
+            found = connection.execute(query.where(runs.c.status == "running")).all()
+        now, seen = self._clock(), self._seen
+        signs = {row.id: (row.attempts, row.progress, row.token, row.expires_at) for row in found}
+        self._seen = {
+            key: seen[key] if key in seen and seen[key][0] == sign else (sign, now) for key, sign in signs.items()
+        }
+        return [row.id for row in found if now - self._seen[row.id][1] >= SILENT_SECONDS and self._end(row)]
+
+    def _end(self, row: Any) -> bool:
+        """End one run, unless it moved since it was looked at."""
+        where = f" ({row.progress_note})" if row.progress_note else ""
+        error = (
+            f"no sign of life for {SILENT_SECONDS:.0f} seconds{where}: its worker died, or the database keeps it from "
+            "going on; `evenhand doctor` tells which, and the worker's log says more"
+        )
+        with self._database.write() as connection:
+            same = [runs.c.id == row.id, runs.c.status == "running", runs.c.attempts == row.attempts]
+            values = {"status": "failed", "error": error, "finished_at": self._database.clock()}
+            same.append(runs.c.progress.is_not_distinct_from(row.progress))
+            return connection.execute(update(runs).where(*same).values(**values)).rowcount == 1
 
 
 def _open_runs(moment: float) -> Any:

@@ -53,7 +53,7 @@ def error_response(status: int, code: str, message: str) -> WerkzeugResponse:
 def _backend_error(error: BackendError) -> WerkzeugResponse:
     """One of our own errors: its message was written for the caller."""
     if error.status >= 500:
-        logger.error("%s: %s", error.code, error, exc_info=error)
+        logger.error("%s: %s", error.code, error)  # it says what happened; a traceback per refused event says no more
     response = error_response(error.status, error.code, str(error))
     retry_after = getattr(error, "retry_after", None)
     if retry_after is not None:

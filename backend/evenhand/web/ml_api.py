@@ -16,6 +16,7 @@ from evenhand.publish import predict
 from evenhand.settings import PROBE_HEADER
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_services, get_settings, get_store, json_body, wants_html
+from evenhand.web.readiness import WORDS
 from evenhand.web.rights import access
 
 bp = Blueprint("ml_api", __name__)
@@ -31,12 +32,12 @@ def health() -> Response:
 @bp.get("/ready")
 @access("public")
 def ready() -> tuple[Response, int]:
-    """Whether the database answers, for whoever sends traffic here; asked at most once a second."""
-    error = get_services().readiness.error()
-    if error is None:
-        return jsonify({"status": "READY"}), 200
-    code, message = error
-    return jsonify({"status": "NOT READY", "ok": False, "error": {"code": code, "message": message}}), 503
+    """Whether events can be kept and acted on, for whoever sends traffic here; asked at most once a second."""
+    state = get_services().readiness.state()
+    if state.code is None:
+        return jsonify({"status": state.status, "checks": state.checks}), 200
+    error = {"code": state.code, "message": WORDS[state.code]}
+    return jsonify({"status": state.status, "ok": False, "error": error}), 503
 
 
 @bp.get("/")
