@@ -18,7 +18,8 @@ from harness.postgres import PostgresServer, running_postgres
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-GROUPS = ("postgres", "spark", "browser", "labelstudio")
+#: By the time they take.
+GROUPS = ("labelstudio", "browser", "spark", "postgres")
 MISSING_DATA = "data set not present: "
 
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,11 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need the same server share a process, so that it is started once."""
-    for item in items:
-        servers = [marker for marker in GROUPS if item.get_closest_marker(marker)]
-        if servers:
-            item.add_marker(pytest.mark.xdist_group(servers[-1]))
+    """Tests that need the same server share a process, so that it is started once; those that take longest go first."""
+    servers = {item: next((name for name in GROUPS if item.get_closest_marker(name)), "") for item in items}
+    for item, server in servers.items():
+        if server:
+            item.add_marker(pytest.mark.xdist_group(server))
+    items.sort(key=lambda item: (*GROUPS, "").index(servers[item]))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -369,8 +369,11 @@ def _vocabulary() -> tuple[re.Pattern[str], Mapping[str, tuple[str, ...]]]:
             for phrase in phrases:
                 kinds.setdefault(_prepared(phrase), {}).setdefault(kind)
     written = sorted(kinds, key=len, reverse=True)
-    parts = [re.escape(p) if _CJK.search(p) else rf"(?<!{_BEFORE}){re.escape(p)}(?!{_LETTER})" for p in written]
-    return re.compile("|".join(parts)), {phrase: tuple(found) for phrase, found in kinds.items()}
+    alone = "|".join(re.escape(phrase) for phrase in written if not _CJK.search(phrase))
+    within = "|".join(re.escape(phrase) for phrase in written if _CJK.search(phrase))
+    return re.compile(rf"{within}|(?<!{_BEFORE})(?:{alone})(?!{_LETTER})"), {
+        phrase: tuple(found) for phrase, found in kinds.items()
+    }
 
 
 _BEFORE = r"[^\W_\u3040-\u30ff\u3400-\u9fff]"
