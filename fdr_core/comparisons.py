@@ -155,7 +155,7 @@ class Comparisons:
 
         Parameters
         ----------
-        df : DataFrame
+        df : DataFrame, or a table of Arrow, polars or `datasets`
             Columns annotator, left, right and either choice (left, right, tie) or outcome in [-1, 1]; or crowd-kit's
             worker, left, right, label (the item that won). Optional: coin, task, time, lead_time, stratum.
         skips : DataFrame, optional
@@ -168,6 +168,8 @@ class Comparisons:
         InputError
             For missing or doubled columns and for every row that is not a comparison.
         """
+        if not isinstance(df, pd.DataFrame) and hasattr(df, "to_pandas"):
+            df = df.to_pandas()
         made = cls._from_raw(tables.read_frame(df, skips=skips))
         return made if items is None else made.with_items(items)
 
@@ -181,6 +183,7 @@ class Comparisons:
         limits: Limits | None = None,
         features: bool = False,
         fields: Mapping[str, Any] | None = None,
+        swapped: str | Path | None = None,
     ) -> Self:
         """
         Build from a file of any format that the registry knows: CSV, Parquet, JSON or JSON lines, gzipped or not.
@@ -193,13 +196,16 @@ class Comparisons:
             A name of `fdr_core.inputs.registry.FORMATS`; "auto" looks at the columns.
         mapping : mapping, optional
             From our columns (annotator, left, right, choice or outcome or label, coin, task, time, lead_time, stratum)
-            to those of the file, for tables that no format describes.
+            to those of the file, or to paths such as ``results[0].winner``, for what no format describes; several
+            columns for ``choice`` are several people.
         limits : Limits, optional
             The largest data to take into memory.
         features : bool
             Whether to read what the file tells of its items too: gold, x_length, text_left and text_right and the like.
         fields : mapping, optional
-            How a Label Studio export is read: parameters of `from_label_studio`.
+            How a Label Studio export is read: parameters of `from_label_studio`; `answers` for any words.
+        swapped : str or Path, optional
+            A second file: the same pairs, row by row, in the other order.
 
         Raises
         ------
@@ -209,7 +215,8 @@ class Comparisons:
         from fdr_core.inputs import registry
 
         source = path if isinstance(path, Source) else Source(path, limits=limits)
-        read = registry.read(source, format=format, mapping=mapping, features=features, fields=fields)
+        other = None if swapped is None else Source(swapped, limits=limits)
+        read = registry.read(source, format=format, mapping=mapping, features=features, fields=fields, swapped=other)
         comparisons = cls._from_raw(read)
         return tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
 

@@ -18,7 +18,7 @@ ENGINES = ("auto", "memory", *FILE_ENGINES, "postgres")
 #: Larger than this, files are summed by DuckDB where it is installed.
 LARGE_BYTES = 500_000_000
 #: Kinds of files that engines do not read.
-_MEMORY_ONLY = (".json", ".jsonl", ".ndjson")
+_MEMORY_ONLY = (".json", ".jsonl", ".ndjson", ".eval", ".xlsx")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ def choose(engine: str, sources: Sequence[str]) -> str:
     """Settle `auto`: memory for one file of ordinary size, DuckDB for anything more."""
     if engine != "auto":
         return engine
-    if len(sources) == 1 and Path(sources[0]).suffix.lower() in _MEMORY_ONLY:
+    is_saved_set = len(sources) == 1 and (Path(sources[0]) / "state.json").exists()
+    if is_saved_set or (len(sources) == 1 and Path(sources[0]).suffix.lower() in _MEMORY_ONLY):
         return "memory"
     if any(is_remote(source) for source in sources):
         return "spark"

@@ -44,7 +44,12 @@ def format_options(command: Command) -> Command:
             multiple=True,
             callback=_parse_mapping,
             metavar="OURS=THEIRS",
-            help=f"Name a column, such as annotator=judge; ours are {', '.join(MAPPABLE)}.",
+            help=f"Name a column or path, as annotator=judge, choice=results[0].winner; ours: {', '.join(MAPPABLE)}.",
+        ),
+        click.option(
+            "--swapped",
+            type=click.Path(path_type=Path, exists=True),
+            help="A second file with the same pairs, row by row, in the other order.",
         ),
         click.option(
             "--max-gigabytes",
@@ -63,19 +68,20 @@ def format_options(command: Command) -> Command:
     )
 
     @functools.wraps(command)
-    def gathered(*, format_name: str, mapping: Any, max_gigabytes: float, max_rows: int, **others: Any) -> Any:
+    def gathered(
+        *, format_name: str, mapping: Any, swapped: Path | None, max_gigabytes: float, max_rows: int, **others: Any
+    ) -> Any:
         limits = Limits(most_bytes=int(max_gigabytes * 1e9), most_rows=max_rows)
         fields = {name: value for name in FIELDS if (value := others.pop(name)) is not None}
-        reading = {"format": format_name, "mapping": mapping, "limits": limits, "fields": fields}
+        reading = {"format": format_name, "mapping": mapping, "limits": limits, "fields": fields, "swapped": swapped}
         return command(**others, reading=reading)
 
     added: Command = gathered
     for name, words in reversed(tuple(FIELDS.items())):
         kind = click.Path(path_type=Path, exists=True, dir_okay=False) if name == "label_config" else None
         parse = _parse_answers if name == "answers" else None
-        option = click.option(
-            f"--{name.replace('_', '-')}", name, type=kind, callback=parse, help=f"Label Studio: {words}"
-        )
+        words = words if name == "answers" else f"Label Studio: {words}"
+        option = click.option(f"--{name.replace('_', '-')}", name, type=kind, callback=parse, help=words)
         added = option(added)
     for option in reversed(options):
         added = option(added)

@@ -1,6 +1,8 @@
 """Every format that can be read, in the order in which they are tried, and what a file is recognised as."""
 
+import difflib
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +14,24 @@ from fdr_core.inputs import (
     alpaca_eval,
     arena,
     argilla,
-    chosen_rejected,
     eval_logs,
-    fastchat,
+    guessed,
     multipref,
     pwcmp,
     recorded,
+    refused,
     rows,
     tables,
 )
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import POOLED, Format, Recognised, recognised_as
+from fdr_core.inputs.item_keys import item_key
 from fdr_core.inputs.label_studio import formats as label_studio
+from fdr_core.inputs.label_studio.words import answers_from, outcome_given
+from fdr_core.inputs.layouts import LAYOUTS, in_both_orders
+from fdr_core.inputs.paths import at, is_nested
 from fdr_core.inputs.reading import EXPECTED
-from fdr_core.inputs.side_words import outcomes_of
+from fdr_core.inputs.side_words import OUTCOMES, outcomes_of
 from fdr_core.inputs.source import Limits, Source
 
 _OWN_USES = {
@@ -77,7 +83,7 @@ FORMATS: Mapping[str, Format] = {
         recorded.FORMAT,
         OWN,
         CROWD_KIT,
-        fastchat.FORMAT,
+        *(layout.format for layout in LAYOUTS),
         alpaca_eval.FORMAT,
         multipref.FORMAT,
         arena.MT_BENCH,
@@ -87,11 +93,13 @@ FORMATS: Mapping[str, Format] = {
         arena.EVALICA,
         eval_logs.INSPECT,
         eval_logs.PROMPTFOO,
-        chosen_rejected.FORMAT,
+        *refused.FORMATS,
+        *guessed.FORMATS,
     )
 }
-#: Formats that take `fields`.
+#: Formats that take all `fields`; those in `_IN_ORDERS` take a second file, and what answers mean.
 LABEL_STUDIO = (label_studio.JSON.name, label_studio.JSON_MIN.name, label_studio.CSV.name)
+_IN_ORDERS = (*(layout.name for layout in LAYOUTS), *(format.name for format in guessed.FORMATS))
 #: Of a column in a message.
 LONGEST_NAME = 60
 MAPPABLE = ("annotator", "left", "right", "choice", "outcome", "label", *tables.OPTIONAL)
@@ -124,20 +132,30 @@ def read(
     mapping: Mapping[str, str] | None = None,
     features: bool = False,
     fields: Mapping[str, Any] | None = None,
+    swapped: Source | None = None,
 ) -> RawAnswers:
     """Read a source as the format asked for, as the one recognised, or by a map from our columns to the file's."""
     if format not in ("auto", *FORMATS):
         raise ConfigurationError(f"format was {format!r}; expected auto or one of {', '.join(FORMATS)}")
     found = None if mapping else _find(source) if format == "auto" else FORMATS[format]
     given = {name: value for name, value in (fields or {}).items() if value}
-    if given and (found is None or found.name not in LABEL_STUDIO):
+    if found is not None and found.name in LABEL_STUDIO and swapped is None:
+        return found.read(source, **given)
+    answers = given.pop("answers", None)
+    words = {answer.strip().lower(): outcome_given(answer, said) for answer, said in answers_from(answers).items()}
+    is_ours = found in (OWN, CROWD_KIT)
+    if found is not None and not is_ours and found.name not in _IN_ORDERS:
+        given |= {name: value for name, value in (("answers", answers), ("swapped", swapped)) if value}
+    if given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InputError(f"{source.where}{names} applies to Label Studio exports only, and this is none; leave it out")
-    if found is None:
-        return _read_mapped(source, mapping or {}, features=features)
-    if found in (OWN, CROWD_KIT):
+        what = "the mapped columns" if found is None else found.title
+        raise InputError(f"{source.where}{names} does not apply to {what}; leave it out")
+    numbers = {word: np.nan if number is None else number for word, number in words.items()}
+    if found is None or (is_ours and (swapped is not None or words)):
+        return _read_mapped(source, mapping or {}, features=features, words=numbers, swapped=swapped)
+    if is_ours:
         return tables.read_own_columns(source, features=features)
-    return found.read(source, **given)
+    return found.read(source, **({"swapped": swapped, "words": numbers} if found.name in _IN_ORDERS else {}))
 
 
 def _find(source: Source) -> Format:
@@ -156,39 +174,84 @@ def _shortened(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
-def _read_mapped(source: Source, mapping: Mapping[str, str], *, features: bool) -> RawAnswers:
+def _read_mapped(
+    source: Source,
+    mapping: Mapping[str, str],
+    *,
+    features: bool,
+    words: Mapping[str, float],
+    swapped: Source | None,
+) -> RawAnswers:
     """Rename the columns; answers may be any of the words for the first and the second shown."""
     unknown = [name for name in mapping if name not in MAPPABLE]
     if unknown:
         raise ConfigurationError(f"--map names {', '.join(unknown)}; expected one of {', '.join(MAPPABLE)}")
-    missing = [column for column in mapping.values() if column not in source.names]
-    if missing:
+    frame = _mapped(source, mapping, features=features)
+    if swapped is not None:
+        frame = in_both_orders(frame, _mapped(swapped, mapping, features=features), where=swapped.where)
+    if "annotator" not in frame:
+        frame["annotator"] = POOLED
+    if "choice" not in frame or not (words or "choice" in mapping):
+        return tables.read_frame(frame, where=source.where)
+    frame["outcome"] = outcomes_of(frame.pop("choice"), {**OUTCOMES, **words})
+    if len(frame) and bool(np.isnan(frame["outcome"]).all()):
         raise InputError(
-            f"{source.where}column {', '.join(missing)} is missing; found: {', '.join(source.names[:20])}; "
-            "name one of these after --map …="
+            f"{source.where}no answer says which side won; expected left/right, a/b, first/second or 1/2, and tie; say "
+            "what the words mean with --answers; if the column names the item that won, use --map label=…"
         )
+    return rows.from_frame(frame, where=source.where)
+
+
+def _mapped(source: Source, mapping: Mapping[str, str], *, features: bool) -> pd.DataFrame:
+    """The columns that a map names, under our names; a path leads below a record's fields."""
     kept = [name for name in MAPPABLE if name in source.names and name not in mapping]
     told = tables.feature_columns(source.names) if features else []
     ours = {**{name: name for name in (*kept, *told)}, **mapping}
-    text = [column for name, column in ours.items() if name in (*tables.TEXT, *tables.TEXT_FEATURES)]
-    frame = source.frame(list(ours.values()), text=text)
-    frame = pd.DataFrame({name: frame[column] for name, column in ours.items()})
-    if "annotator" not in frame:
-        frame["annotator"] = POOLED
-    if "choice" in mapping:
-        frame["outcome"] = outcomes_of(frame.pop("choice"))
-        return rows.from_frame(_complete(frame, source), where=source.where)
-    return tables.read_frame(frame, where=source.where)
-
-
-def _complete(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
-    """Refuse a map without items, and answers of which none can be read."""
-    missing = [name for name in ("left", "right") if name not in frame]
+    many = {name: column.split(",") for name, column in ours.items() if "," in column and column not in source.names}
+    if set(many) - {"choice"}:
+        raise ConfigurationError(f"--map {next(iter(set(many) - {'choice'}))} names several columns; only choice may")
+    ours |= {f"choice {column}": column for column in many.get("choice", ())}
+    ours = {name: column for name, column in ours.items() if name not in many}
+    frame = _columns(source, ours)
+    missing = [name for name in ("left", "right") if name not in ours]
     if missing:
         raise InputError(f"{source.where}column {', '.join(missing)} is missing; add --map {missing[0]}=…")
-    if len(frame) and bool(np.isnan(frame["outcome"]).all()):
+    people = [name for name in ours if name.startswith("choice ")]
+    if not people:
+        return frame
+    # One row a pair and a column a person: every person's answers below one another.
+    return pd.concat(
+        [
+            frame.drop(columns=people).assign(annotator=name.removeprefix("choice "), choice=frame[name])
+            for name in people
+        ],
+        ignore_index=True,
+    )
+
+
+def _columns(source: Source, ours: Mapping[str, str]) -> pd.DataFrame:
+    """Columns of a table, or what stands at paths in records."""
+    missing = [column for column in ours.values() if column not in source.names]
+    if any(not is_nested(column) for column in missing):
+        names = [name for name in missing if not is_nested(name)]
+        near = difflib.get_close_matches(names[0], source.names, n=1)
         raise InputError(
-            f"{source.where}no answer says which side won; expected left/right, a/b, first/second or 1/2, and tie; "
-            "if the column names the item that won, use --map label=…"
+            f"{source.where}column {', '.join(names)} is missing; found: {', '.join(source.names[:20])}; "
+            + (f"did you mean {near[0]}?" if near else "name one of these after --map …=")
         )
-    return frame
+    text = [column for name, column in ours.items() if name in (*tables.TEXT, *tables.TEXT_FEATURES)]
+    if not missing:
+        frame = source.frame(list(ours.values()), text=[*text, *(c for n, c in ours.items() if n.startswith("choice"))])
+        return pd.DataFrame({name: frame[column] for name, column in ours.items()})
+    records = source.records
+    columns = {
+        name: list(map(at(path) if path in missing else itemgetter(path), records)) for name, path in ours.items()
+    }
+    empty = [path for name, path in ours.items() if path in missing and not any(v is not None for v in columns[name])]
+    if empty:
+        raise InputError(
+            f"{source.where}nothing stands at {', '.join(empty)}; expected names and positions as in a.b[0]"
+        )
+    for name in ("left", "right"):
+        columns[name] = [value if value is None else item_key(value) for value in columns.get(name, [])]
+    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items() if column})

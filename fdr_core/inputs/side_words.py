@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fdr_core.types import Floats
 
@@ -29,11 +30,9 @@ def outcome_of(word: Any, outcomes: Mapping[str, float] = OUTCOMES) -> float:
 
 def outcomes_of(words: Iterable[Any], outcomes: Mapping[str, float] = OUTCOMES) -> Floats:
     """The outcomes of many words."""
-    known: dict[Any, float] = {}
-    found = []
-    for word in words:
-        key = word if isinstance(word, (str, int, float)) else str(word)
-        if key not in known:
-            known[key] = outcome_of(word, outcomes)
-        found.append(known[key])
-    return np.array(found, dtype=np.float64)
+    series = words if isinstance(words, pd.Series) else pd.Series(list(words), dtype=object)
+    try:
+        codes, unique = pd.factorize(series)
+    except TypeError:  # lists and the like have no hash
+        codes, unique = pd.factorize(series.map(str))
+    return np.array([*(outcome_of(word, outcomes) for word in unique), np.nan], dtype=np.float64)[codes]

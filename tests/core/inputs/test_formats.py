@@ -104,12 +104,97 @@ READ: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     ),
     "inspect_ai.json": ("inspect-ai", [("openai/gpt-x", "m1", "m2", 1), ("openai/gpt-x", "m2", "m1", -1)]),
     "promptfoo.json": ("promptfoo", [("gpt-x", "m1", "m2", 1), ("gpt-x", "m2", "m1", -1)]),
+    "inspect_ai.eval": ("inspect-ai", [("openai/gpt-x", "m1", "m2", 1), ("openai/gpt-x", "m2", "m1", -1)]),
+    "llmbar.json": (
+        "llmbar",
+        [
+            ("data/formats", "four", "five", 1),
+            ("data/formats", "five", "four", -1),
+            ("data/formats", "Nile", "Everest", 1),
+            ("data/formats", "Everest", "Nile", 1),
+            ("data/formats", "salt", "red", -1),
+        ],
+    ),
+    "judgebench.jsonl": (
+        "judgebench",
+        [
+            ("arena_hard openai/gpt-x", "yes", "no", 1),
+            ("arena_hard openai/gpt-x", "no", "yes", -1),
+            ("arena_hard openai/gpt-x", "up", "down", 1),
+            ("arena_hard openai/gpt-x", "down", "up", 1),
+            ("arena_hard openai/gpt-x", "in", "out", 0),
+        ],
+    ),
+    "reife.jsonl": ("reife", [("reife", "good", "bad", 1), ("reife", "long", "short", -1)]),
+    "position_bias_analyzer.tsv": (
+        "position-bias-analyzer",
+        [("claude-3-haiku", "m1", "m2", -1), ("claude-3-haiku", "m2", "m1", -1), ("claude-3-haiku", "m1", "m2", 0)],
+    ),
+    "evaluatorq.json": (
+        "evaluatorq",
+        [
+            ("gpt-x", "Paris", "Rome", 1),
+            ("gpt-x", "Rome", "Paris", -1),
+            ("claude-y", "Paris", "Rome", 1),
+            ("claude-y", "Rome", "Paris", 1),
+            ("gpt-x", "4", "5", 0),
+        ],
+    ),
+    "pandalm.json": (
+        "pandalm",
+        [
+            ("annotator1", "bloom-7b", "llama-7b", -1),
+            ("annotator2", "bloom-7b", "llama-7b", 0),
+            ("annotator3", "bloom-7b", "llama-7b", 1),
+            ("annotator1", "bloom-7b", "opt-7b", 1),
+            ("annotator2", "bloom-7b", "opt-7b", 1),
+            ("annotator3", "bloom-7b", "opt-7b", -1),
+        ],
+    ),
+    "pandalm_judge.json": (
+        "pandalm",
+        [("gpt_result", "bloom-7b", "llama-7b", 1), ("gpt_result", "bloom-7b", "opt-7b", 0)],
+    ),
+    "lfqa.jsonl": (
+        "lfqa",
+        [("everybody", "because", "so", 1), ("everybody", "thus", "hence", 0), ("everybody", "he", "she", -1)],
+    ),
+    "helpsteer3.jsonl": (
+        "helpsteer3",
+        [("everybody", "hello", "bye", 1), ("everybody", "3", "2", -1), ("everybody", "x", "y", 0)],
+    ),
+    "helpsteer2.jsonl": ("helpsteer2", [("everybody", "hello", "bye", 1), ("everybody", "3", "2", -1)]),
+    "auto_j_pairs.jsonl": (
+        "auto-j-pairs",
+        [("everybody", "short", "long", 1), ("everybody", "one", "two", 0), ("everybody", "three", "four", -1)],
+    ),
+    "auto_j_critiques.jsonl": (
+        "auto-j-critiques",
+        [
+            ("auto_j_critiques", "first system", "second system", 1),
+            ("auto_j_critiques", "second system", "first system", 1),
+        ],
+    ),
+    "auto_j_outputs.jsonl": (
+        "auto-j-outputs",
+        [
+            ("auto_j_outputs", "1 first", "1 second", 1),
+            ("auto_j_outputs", "2 first", "2 second", -1),
+            ("auto_j_outputs", "3 first", "3 second", 0),
+        ],
+    ),
+    "mturk.csv": ("mturk", [("W1", "hello", "hey", 1), ("W2", "hello", "hey", -1), ("W1", "ciao", "adieu", 0)]),
+    "prolific.csv": ("prolific", [("5f1", "cat", "dog", 1), ("5f2", "dog", "cat", -1), ("5f1", "dog", "cat", 1)]),
+    "lm_eval.jsonl": ("lm-eval", [("data/formats", "a0", "b0", 1), ("data/formats", "a1", "b1", -1)]),
 }
 #: File, the format it is recognised as, and the words of the refusal.
 REFUSED = {
     "trl_preferences.jsonl": ("chosen-rejected", "neither on which side it stood nor who judged"),
     "ultrafeedback_binarized.jsonl": ("chosen-rejected", "neither on which side it stood nor who judged"),
     "hh_rlhf.jsonl": ("chosen-rejected", "neither on which side it stood nor who judged"),
+    "reward_bench.jsonl": ("chosen-rejected", "neither on which side it stood nor who judged"),
+    "deepeval_arena.json": ("deepeval-arena", "order of the contestants inside the metric and does not keep it"),
+    "langsmith.jsonl": ("langsmith", "does not keep which run was shown first"),
     "inspect_ai_no_order.json": ("inspect-ai", "does not record which of the two outputs the judge saw first"),
     "promptfoo_select_best.json": ("promptfoo", "does not record which of the two outputs the judge saw first"),
 }
@@ -148,7 +233,7 @@ def test_recognised_file_says_what_each_column_is_used_for(name: str) -> None:
     assert found.columns
     assert found.title
     assert found.supports or found.lacks
-    assert bool(found.refusal) == (found.format == "chosen-rejected")
+    assert bool(found.refusal) == (found.format in {"chosen-rejected", "deepeval-arena", "langsmith"})
 
 
 @pytest.mark.parametrize("name", ["columns.csv", "chatbot_arena_33k.jsonl", "fastchat_pairs.jsonl", "alpaca_eval.json"])
