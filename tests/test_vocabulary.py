@@ -24,7 +24,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     # What is said about one annotator is a finding.
     r"verdicts?": (
         r"finding|draw_share|older|not seen|first, *second|first,second|choice.{0,5}verdict",
-        r"test_api_v1|test_results",
+        r"test_api_v1|test_results|inputs/(?:test_)?layouts",
     ),
     # A flag that holds over all runs together is lasting.
     r"persistent flags?|flags? persists?": (r"lasting flag",),
@@ -41,7 +41,8 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
         r"derandomize|unicodedata\.normalize",
     ),
     r"behaviors?|favors?|neighbors?|judgments?|colored|gray": (
-        r"MT-bench|FastChat|pairwise judgments|human_judgments|\bcm\.|axes|css",
+        r"MT-bench|FastChat|pairwise judgments|human_judgments|\bcm\.|axes|css|JudgeBench",
+        r"inputs/(?:test_)?(?:layouts|formats)",
     ),
 }
 
