@@ -144,6 +144,8 @@ def detect(
     laps.take("audit")
     leans, placed = _leans(answers, table, audited)
     tested = _test(answers, table, audited, leans, placed, ridge, options)
+    if tested:
+        leans = leans.beside_tests(tested.judged, tested.tests.plain_p_value, tested.tests.side)
     laps.take("tests")
     drawn = _knockoff_lbi(answers, table, audited, leans, options, progress, clock)
     laps.take("lbi")

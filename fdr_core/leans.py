@@ -14,12 +14,13 @@ that the theorem of the list allows is kept: an annotator's own sides and everyb
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.stats import t as student_t
 
+from fdr_core import least_evidence
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.codes import are_all_different, compact_codes, first_rows, mix, smallest_by
 from fdr_core.design import DenseItems, SparseItems
@@ -34,6 +35,9 @@ FOLDS = 5
 _POOLED_UNITS = 10.0
 #: Relative error of the fits in folds.
 _TOLERANCE = 1e-6
+
+#: An interval that holds no 0 has this end at least, or its negative.
+SHORT_OF_0 = 1e-4
 
 ABSOLUTE, RELATIVE = "absolute", "relative to the crowd"
 
@@ -51,9 +55,19 @@ class Leans:
     basis: str = ABSOLUTE
 
     def side_of_interest(self, min_bias: float) -> Ints:
-        """1 for left, -1 for right; 0 where the lean is smaller than ``min_bias``, or the interval holds 0."""
-        is_seen = (np.abs(self.estimate) >= min_bias) & ((self.low > 0) | (self.high < 0))
-        return np.where(is_seen, np.sign(self.estimate), 0).astype(np.int64)
+        """1 for left, -1 for right; 0 where the lean is smaller than ``min_bias``."""
+        return np.where(np.abs(self.estimate) >= min_bias, np.sign(self.estimate), 0).astype(np.int64)
+
+    def beside_tests(self, judged: Ints, p_value: Floats, side: Ints) -> Leans:
+        """Intervals that end short of 0 where a test of the `judged` speaks against no lean, and for the lean's side.
+
+        The test weighs answers by what they tell and so sees more than a mean does; what either rejects is left out.
+        """
+        speaks = (p_value <= least_evidence.P_VALUE) & (side == np.sign(self.estimate[judged])) & (side != 0)
+        low, high = self.low.copy(), self.high.copy()
+        left, right = judged[speaks & (side > 0)], judged[speaks & (side < 0)]
+        low[left], high[right] = np.maximum(low[left], SHORT_OF_0), np.minimum(high[right], -SHORT_OF_0)
+        return replace(self, low=low, high=high)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fdr_core.answers import Answers, rows_of
+from fdr_core.codes import joint_codes
 from fdr_core.randomisation.convolution import group_starts
 from fdr_core.types import Floats, Ints, Mask
 
@@ -20,8 +21,8 @@ class UnitRows:
     rows : positions in the whole table.
     position : (rows,) which of the judged each row belongs to, ascending.
     starts : first row of every unit.
-    share : (rows,) weight of the row within its unit, summing to 1: what answers under one coin say about the *choices*
-        of an annotator may be the same thing said again. About the side, their one sign, they add up.
+    share : (rows,) weight of the row among those of its unit about its pair, summing to 1: what such answers say about
+        the *choices* of an annotator is the same thing said again. About the side, their one sign, they add up.
     """
 
     rows: Ints
@@ -39,10 +40,14 @@ class UnitRows:
     @classmethod
     def _ordered(cls, answers: Answers, rows: Ints, position: Ints) -> UnitRows:
         starts = group_starts(position, answers.coin[rows])
-        weight = answers.weight[rows]
-        total = np.add.reduceat(weight, starts) if len(starts) else np.zeros(0)
-        sizes = np.diff(np.append(starts, len(rows)))
-        return cls(rows, position, starts, weight / np.repeat(total, sizes))
+        share = np.ones(len(rows))
+        if len(starts) < len(rows):
+            left, right, weight = answers.left[rows], answers.right[rows], answers.weight[rows]
+            pair = joint_codes(np.minimum(left, right), np.maximum(left, right))
+            unit = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
+            said = joint_codes(unit, pair)
+            share = weight / np.bincount(said, weight)[said]
+        return cls(rows, position, starts, share)
 
     def only(self, answers: Answers, is_wanted: Mask) -> UnitRows:
         """Keep the units of the wanted rows of the table."""

@@ -161,8 +161,19 @@ def test_intervals_cover_the_lean_of_crowds_that_lean_one_way() -> None:
     assert np.mean(inside) >= 0.93
 
 
-def test_side_of_interest_needs_a_lean_large_enough_and_an_interval_without_zero() -> None:
-    found = leans.Leans(
-        np.array([0.3, -0.3, 0.05, 0.3]), np.array([0.1, -0.5, 0.01, -0.1]), np.array([0.5, -0.1, 0.09, 0.7])
-    )
+def test_side_of_interest_needs_a_lean_large_enough() -> None:
+    found = leans.Leans(np.array([0.3, -0.3, 0.05, 0.0]), np.full(4, -1.0), np.full(4, 1.0))
     assert found.side_of_interest(0.1).tolist() == [1, -1, 0, 0]
+    assert found.side_of_interest(0.0).tolist() == [1, -1, 1, 0]
+
+
+def test_interval_leaves_out_what_the_test_of_the_lean_rejects() -> None:
+    estimate, low, high = np.array(
+        [[0.3, -0.3, 0.3, 0.3, 0.3], [-0.1, -0.7, -0.1, -0.1, 0.1], [0.7, 0.1, 0.7, 0.7, 0.5]]
+    )
+    found = leans.Leans(estimate, low, high)
+    tested = found.beside_tests(np.arange(5), np.array([0.02, 0.02, 0.06, 0.02, 0.02]), np.array([1, -1, 1, -1, 1]))
+    assert (tested.low > 0).tolist() == [True, False, False, False, True]
+    assert (tested.high < 0).tolist() == [False, True, False, False, False]
+    assert tested.low[2:].tolist() == [-0.1, -0.1, 0.1]
+    assert tested.high[[0, 2, 3, 4]].tolist() == [0.7, 0.7, 0.7, 0.5]

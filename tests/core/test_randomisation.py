@@ -12,6 +12,7 @@ from fdr_core import randomisation
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
 from fdr_core.randomisation.both_orders import paired_coins
+from fdr_core.randomisation.units import UnitRows
 from tests.core.cases import crowd
 
 ITEMS, PEOPLE = 8, 20
@@ -193,3 +194,17 @@ def test_paired_coins_leave_out_pairs_seen_in_one_order() -> None:
     coin, is_balanced = paired_coins(answers)
     assert coin[0] == coin[1] != coin[2]
     assert is_balanced.tolist() == [True, True, False]
+
+
+def test_answers_under_one_coin_say_the_same_of_the_choices_only_where_they_are_about_one_pair() -> None:
+    answers = Answers(
+        np.zeros(5, dtype=np.int64),
+        np.array([0, 1, 2, 0, 0]),
+        np.array([1, 0, 3, 1, 1]),
+        np.ones(5),
+        np.array([7, 7, 7, 7, 8]),
+        np.array([1.0, 2.0, 5.0, 1.0, 3.0]),
+    )
+    units = UnitRows.of(answers, np.array([0]), 1)
+    assert units.starts.tolist() == [0, 4]
+    assert units.share.tolist() == [0.25, 0.5, 1.0, 0.25, 1.0]
