@@ -30,7 +30,7 @@ OTHERS = 0.5
 def filled(store: Store, answers: int, people: int, draws: int) -> int:
     """Put the crowd into the store and judge it; returns the project."""
     project = world.register(store, 1, f"{answers:,} answers of {people:,} people")
-    store.projects.set_config(project.id, parse_config({"draws": draws}))
+    store.projects.set_config(project.id, parse_config({"lbi": f"draws={draws}" if draws else "off"}))
     started = time.perf_counter()
     fill(store, project.id, Crowd.of(answers, people=people))
     print(f"filled in {time.perf_counter() - started:.0f} s", flush=True)

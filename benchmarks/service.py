@@ -206,7 +206,7 @@ def million(folder: Path, size: int = MILLION) -> None:
         figures["SIGTERM in mid-run: everything ended after"] = f"{_ended(service):.1f} s"
         figures["healthy again after"] = f"{service.start():.1f} s"
         seconds = _finish(store, project.id)
-        figures["that run, repeated from a snapshot, stored after"] = f"{seconds:.1f} s"
+        figures["that run, repeated, stored after"] = f"{seconds:.1f} s"
         figures["peak memory of the new worker"] = f"{_peak(service):.0f} MB"
         _begin_run(service, store, project.id)
         _kill(service)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from evenhand.commands._around import SERVICE
+from evenhand.commands._around import examine_service
 from fdr_core import __version__
 from fdr_core.commands import COMMANDS as OF_LIBRARY
 
@@ -114,7 +114,7 @@ def missing(command: str, error: ModuleNotFoundError) -> Exception:
 @click.pass_context
 def main(context: click.Context) -> None:
     """Find annotators who click a side instead of judging, live in Label Studio or in a file."""
-    context.obj = SERVICE
+    context.obj = examine_service
 
 
 if __name__ == "__main__":

@@ -257,7 +257,7 @@ class Run:
 
     @property
     def consensus(self) -> str:
-        """How the run's item scores were fitted; older runs know only least squares."""
+        """How the run's item scores were fitted."""
         return str(((self.summary or {}).get("parameters") or {}).get("consensus", "least squares"))
 
 

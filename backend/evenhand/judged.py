@@ -75,15 +75,6 @@ class Policy:
             answer=answer,
         )
 
-    def ibis(self, table: Any) -> list[Any]:
-        """The conditions on a table of Ibis."""
-        return self.conditions(
-            lambda name: table[name],
-            one_of=lambda column, allowed: column.isin(allowed),
-            known=lambda column: column.notnull(),
-            false=lambda column: ~column,
-        )
-
     def left_out(self, counts: Mapping[str, int]) -> dict[str, int]:
         """How many annotations of each kind were kept but not judged."""
         return {kind: counts[kind] for kind in LEFT_OUT if kind not in self.statuses and counts.get(kind)}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from evenhand.errors import UnusableValueError
 from fdr_core.errors import ConfigurationError
@@ -12,11 +12,6 @@ from fdr_core.inputs.label_studio.words import answers_from
 from fdr_core.options import BY_NAME, LBI_WORDS, Options
 from fdr_core.paper.knockoff_lbi import KnockoffLBI, text_of
 
-#: What older versions kept of knockoff LBI one by one, and how its fields are called now.
-OLDER_KEYS: Mapping[str, str] = {
-    **{name: name for name in ("draws", "path", "cut", "copies", "aggregate", "variance")},
-    **{"method": "construction", "slack_solver": "slack", "lbi_seconds": "seconds"},
-}
 Judges = Literal["people", "predictions", "both"]
 AfterConfirm = Literal["nothing", "relabel", "overlap"]
 FieldName = Annotated[str, Field(min_length=1, max_length=200)]
@@ -42,7 +37,6 @@ class Publish(BaseModel):
 
     predictions: bool = False
     tab: bool = False
-    ranks: bool = False  # never part of "all": it writes into the tasks themselves
     alerts: bool = False
     pseudonyms: bool = False
 
@@ -81,7 +75,7 @@ class ProjectConfig(BaseModel):
         description="Minutes after which a run is due if there is something new; empty: no runs by the clock.",
     )
     every_answers: int | None = Field(200, ge=1, description="Run after this many new answers; empty: never.")
-    publish: Publish = Field(Publish(), description="What is written to Label Studio: predictions, tab, ranks, alerts.")
+    publish: Publish = Field(Publish(), description="What is written to Label Studio: predictions, tab, alerts.")
     review_tasks: int = Field(30, ge=1, le=200, description="How many of the heaviest tasks a review tab shows.")
     after_confirm: AfterConfirm = Field(
         "nothing", description="What follows a confirmed flag: nothing, a project to label anew, or more overlap."
@@ -115,12 +109,6 @@ class ProjectConfig(BaseModel):
         if not option.fits(value):
             raise ValueError(f"expected {option.expected}")
         return value
-
-    @model_validator(mode="before")
-    @classmethod
-    def _older_keys(cls, values: Any) -> Any:
-        """Read what an older version stored."""
-        return translated(values) if isinstance(values, Mapping) else values
 
     @field_validator("lbi", mode="before")
     @classmethod
@@ -185,12 +173,11 @@ KEYS: tuple[str, ...] = tuple(ProjectConfig.model_fields)
 
 def parse_config(values: Mapping[str, Any], base: Mapping[str, Any] | None = None) -> ProjectConfig:
     """Lay `values` over `base` (default: the defaults) and validate; raises UnusableValueError."""
-    unknown = sorted(str(key) for key in values if key not in KEYS and key not in OLDER_KEYS)
+    unknown = sorted(str(key) for key in values if key not in KEYS)
     if unknown:
         raise UnusableValueError(f"unknown project setting {', '.join(map(repr, unknown))}; known: {', '.join(KEYS)}")
     try:
-        former = translated(base or {})
-        config = ProjectConfig.model_validate({**former, **translated(values, former)})
+        config = ProjectConfig.model_validate({**(base or {}), **values})
         _ = config.options
     except ValidationError as error:
         message = "; ".join(_message(detail) for detail in error.errors())
@@ -198,24 +185,6 @@ def parse_config(values: Mapping[str, Any], base: Mapping[str, Any] | None = Non
     except ConfigurationError as error:
         raise UnusableValueError(f"project settings do not go together: {error}") from error
     return config
-
-
-def translated(values: Mapping[str, Any], former: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Settings under their present names: those of knockoff LBI as one, laid over the `former` one."""
-    if "outcomes" in values:
-        rest = {key: value for key, value in values.items() if key != "outcomes"}
-        values = {"answers": values["outcomes"], **rest}
-    older = {OLDER_KEYS[key]: value for key, value in values.items() if key in OLDER_KEYS}
-    rest = {key: value for key, value in values.items() if key not in OLDER_KEYS}
-    if not older:
-        return rest
-    if older.get("construction") in ("flip", "paper"):
-        rest["decide_by"] = "lbi"  # naming a construction meant that LBI decides
-    if str(older.get("draws")) == "0":
-        return {**rest, "lbi": "off"}
-    known = str(rest.get("lbi", (former or {}).get("lbi", "")))
-    named = [f"{name}={'none' if value is None else value}" for name, value in older.items() if value != ""]
-    return {**rest, "lbi": ",".join([*([] if known == "off" else [known]), *named])}
 
 
 def _message(detail: Any) -> str:

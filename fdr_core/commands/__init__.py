@@ -1,12 +1,5 @@
 """Commands of `evenhand` that need files only, one module each, loaded when it is used."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fdr_core.commands._archives import Summed
-
 #: Every command with the line that `evenhand --help` shows: importing the commands to list them would take seconds.
 COMMANDS = {
     "analyze": "Find the annotators in DATA who click a side, and write a report.",
@@ -17,11 +10,3 @@ COMMANDS = {
     "selftest": "Simulate on the design of FILE and show how well each method does.",
     "simulate": "Write answers of a simulated crowd, and the truth.",
 }
-
-
-@dataclass(frozen=True)
-class Service:
-    """What a service around the library adds to its commands; a program hands it over as click's context object."""
-
-    sum_project: "Callable[[int], Summed]"
-    examine: Callable[[], None]

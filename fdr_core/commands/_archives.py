@@ -14,7 +14,7 @@ from fdr_core.engines import FILE_ENGINES, read_statistics, sum_comparisons
 from fdr_core.engines.files import find_files, is_remote
 from fdr_core.report.document import file_data, sums_data
 
-ENGINES = ("auto", "memory", *FILE_ENGINES, "postgres")
+ENGINES = ("auto", "memory", *FILE_ENGINES)
 #: Larger than this, files are summed by DuckDB where it is installed.
 LARGE_BYTES = 500_000_000
 #: Kinds of files that engines do not read.

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from fdr_core import detect
-from fdr_core.commands import Service
 from fdr_core.commands._archives import ENGINES, Summed, name_of, sum_sources
 from fdr_core.commands._formats import format_options
 from fdr_core.commands._options import detection_options
@@ -32,7 +31,6 @@ FLAGS_FOUND = 1
 @click.option("--fail-on-flags", is_flag=True, help="Exit with 1 if anybody is flagged.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What sums the answers.")
 @click.option("--master", help="Spark: address of the cluster [local[*]].")
-@click.option("--project", type=int, help="PostgreSQL: number of the service's project.")
 @detection_options()
 @format_options
 @click.pass_context
@@ -47,7 +45,6 @@ def analyze(
     fail_on_flags: bool,
     engine: str,
     master: str | None,
-    project: int | None,
     detection: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
@@ -58,15 +55,14 @@ def analyze(
     left, right and choice or outcome, a Label Studio export, or one of the formats that `evenhand doctor DATA` names;
     --map names the columns of any other table. Folders, glob patterns, several files and files larger than
     memory are summed by DuckDB (pip install 'evenhand[engines]'), or with --engine spark by a cluster
-    (pip install 'evenhand[spark]'). --engine postgres --project N takes a project of the service at DATABASE_URL
-    instead of DATA. Exit code: 0 when done, 1 if --fail-on-flags is given and somebody is flagged, 2 for bad
-    input.
+    (pip install 'evenhand[spark]'). Exit code: 0 when done, 1 if --fail-on-flags is given and somebody is flagged,
+    2 for bad input.
     """
-    _refuse_contradictions(data, engine, master, project)
-    if project is None:
-        summed = sum_sources(data, engine=engine, master=master, reading=reading)
-    else:
-        summed = _service(context).sum_project(project)
+    if not data:
+        raise click.UsageError("DATA is missing: give a file, a folder or a pattern")
+    if master is not None and engine != "spark":
+        raise click.UsageError("--master is the address of a Spark cluster; use it with --engine spark")
+    summed = sum_sources(data, engine=engine, master=master, reading=reading)
     if summed.statistics.annotators.tolist() == [POOLED]:
         click.echo(POOLED_NOTE, err=True)
     say_left_out(summed.data.get("excluded") or {})
@@ -77,7 +73,7 @@ def analyze(
         click.echo(render(report, "report.json"), nl=False)
     else:
         click.echo("\n".join(summary(report, terminal_width())))
-    folder = out if out is not None or as_json else Path(f"{_stem(data, project)}-report")
+    folder = out if out is not None or as_json else Path(f"{_stem(data)}-report")
     if folder is not None:
         _write(report, folder, is_quiet=as_json)
     if fail_on_flags and any(row["flagged"] for row in report["annotators"]):
@@ -92,32 +88,9 @@ def judge(summed: Summed, detection: Mapping[str, Any], *, title: str | None = N
     return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today)
 
 
-def _refuse_contradictions(data: tuple[str, ...], engine: str, master: str | None, project: int | None) -> None:
-    """Options that do not go together, before anything is read."""
-    if (engine == "postgres") != (project is not None):
-        raise click.UsageError("--engine postgres and --project N go together: they name a project of the service")
-    if (engine == "postgres") == bool(data):
-        what = "--engine postgres takes no DATA" if data else "DATA is missing: give a file, a folder or a pattern"
-        raise click.UsageError(what)
-    if master is not None and engine != "spark":
-        raise click.UsageError("--master is the address of a Spark cluster; use it with --engine spark")
-
-
-def _service(context: click.Context) -> Service:
-    """The service whose project is asked for."""
-    service = context.find_object(Service)
-    if service is None:
-        raise click.UsageError("--engine postgres is for the program `evenhand`, which knows the service")
-    return service
-
-
-def _stem(data: tuple[str, ...], project: int | None) -> str:
+def _stem(data: tuple[str, ...]) -> str:
     """The name the report's folder is made of."""
-    return (
-        f"project-{project}"
-        if project is not None
-        else Path(name_of(data[:1])).stem.replace("*", "").strip(".-") or "data"
-    )
+    return Path(name_of(data[:1])).stem.replace("*", "").strip(".-") or "data"
 
 
 def _write(report: Mapping[str, Any], folder: Path, *, is_quiet: bool) -> None:

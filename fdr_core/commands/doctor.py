@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from fdr_core.commands import Service
 from fdr_core.commands._formats import format_options
 from fdr_core.report.examine import Examination, examine
 from fdr_core.report.words import left_out_words
@@ -27,11 +26,10 @@ def doctor(context: click.Context, file: Path | None, reading: dict[str, Any]) -
     With FILE (- for standard input): the format recognised, what each column is used for, what the data supports and
     what it does not, and what would help; exit 1 if it cannot be judged at all.
     """
-    service = context.find_object(Service)
-    if file is None and service is None:
+    if file is None and context.obj is None:
         raise click.UsageError("FILE is missing: name a file of answers")
-    if file is None and service is not None:
-        service.examine()
+    if file is None:
+        context.obj()  # a program around the library hands over how it examines itself
     elif file is not None and not print_examination(file, limits=reading["limits"], fields=reading["fields"]):
         raise SystemExit(1)
 

@@ -1,8 +1,8 @@
-"""Engines: the sums of many answers without loading them, by one Ibis expression on DuckDB, Spark or PostgreSQL.
+"""Engines: the sums of many answers without loading them, by one Ibis expression on DuckDB or Spark.
 
     read_statistics(["answers/"], engine="duckdb")                        in this process, larger than memory
     read_statistics(["hdfs://…"], engine="spark", master="spark://…")     on a cluster
-    sum_table(table, stream, where=…)                                     any other Ibis table, such as a service's own
+    sum_table(table, stream, where=…)                                     any other Ibis table
     sum_comparisons(comparisons)                                          the same for answers in memory
 
 All end in the same statistics: labels and answers are put into a fixed order, so that the same seed draws the

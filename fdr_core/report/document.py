@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fdr_core._version import versions
 from fdr_core.report.heaviest import HEAVY_KEYS, heaviest_of_sums
 from fdr_core.report.values import plain
-from fdr_core.report.words import with_aliases
+from fdr_core.report.words import finding_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 ANNOTATOR_KEYS = (
     "annotator", "name", "comparisons", "left", "right", "ties", "bias", "bias_low", "bias_high", "entry",
-    "draw_share", "p_value", "match_ratio", "verdict", "flagged", "more_needed", "first_seen", "last_seen",
+    "p_value", "match_ratio", "flagged", "more_needed", "first_seen", "last_seen",
     "median_lead_time", "longest_run", "persistent", "warned", "sup_e", "finding", "q_value", "exact_list",
     "proven", "lbi_share", "lbi_list", "difference",
 )  # fmt: skip
@@ -95,7 +95,9 @@ def document(
 ) -> dict[str, Any]:
     """Put the parts together in their fixed order, every row with every key."""
     rows = {
-        "annotators": [only(with_aliases(row), ANNOTATOR_KEYS) for row in annotators],
+        "annotators": [
+            only({**row, "finding": finding_words(row.get("finding"))}, ANNOTATOR_KEYS) for row in annotators
+        ],
         "ranking": [only(row, ITEM_KEYS) for row in ranking],
         "order_changes": [only(row, CHANGE_KEYS) for row in order_changes],
         "heaviest_answers": [only(row, HEAVY_KEYS) for row in heaviest_answers],

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
-from fdr_core.report.words import NOTHING, count, draw_share, is_number, p_value, percent, plural
+from fdr_core.report.words import NOTHING, count, is_number, p_value, percent, plural
 
 #: Evidence by the largest adjusted p-value it may have, where the exact tests decide.
 STRENGTHS: tuple[tuple[float, str], ...] = ((0.01, "strong"), (0.1, "moderate"))
@@ -15,7 +15,6 @@ HOLDS_ZERO: Mapping[str, str] = {
     "those of somebody who clicks a side.",
     "lbi": "Flagged although the interval holds 0: knockoff LBI makes the list, and it does not use the interval.",
 }
-HOLDS_ZERO_OLDER = "Flagged although the interval holds 0: the older method did not use the interval."
 EXACT_TESTS = (
     "For somebody who follows the items, the sides on which the chosen items stood are coin flips, so the p-value "
     "needs no model of judging; where no coin decided the sides, answers are drawn anew from such a model instead."
@@ -48,19 +47,13 @@ def strength(row: Mapping[str, Any], decided_by: Any) -> str:
 def strength_from(row: Mapping[str, Any], decided_by: Any) -> str:
     """The number that a strength comes from, in words."""
     if decided_by == "lbi":
-        return f"LBI selects in {percent(draw_share(row))} of its draws"
+        return f"LBI selects in {percent(row.get('lbi_share'))} of its draws"
     return f"adjusted p-value {p_value(row.get('q_value'))}"
 
 
 def draws_made(summary: Mapping[str, Any] | None) -> int | None:
-    """How many draws of knockoff LBI were made, which is fewer than asked for where time ran out.
-
-    Runs of older versions know only the number asked for.
-    """
-    known = summary or {}
-    asked = (known.get("parameters") or {}).get("draws")
-    made = known.get("draws_done")
-    return asked if made is None else made
+    """How many draws of knockoff LBI were made, which is fewer than asked for where time ran out."""
+    return (summary or {}).get("draws_done")
 
 
 def differs_words(row: Mapping[str, Any], decided_by: Any) -> str:
@@ -81,7 +74,7 @@ def holds_zero(row: Mapping[str, Any]) -> bool:
 
 def holds_zero_words(row: Mapping[str, Any], decided_by: Any) -> str:
     """Why such a flag is no mistake; "" for everybody else."""
-    return HOLDS_ZERO.get(str(decided_by), HOLDS_ZERO_OLDER) if holds_zero(row) else ""
+    return HOLDS_ZERO.get(str(decided_by), HOLDS_ZERO["exact"]) if holds_zero(row) else ""
 
 
 def lasting_words(decided_by: Any) -> str:
@@ -107,7 +100,7 @@ def strength_words(decided_by: Any) -> str:
 
 
 def lists_words(method: Mapping[str, Any], audit: Mapping[str, Any] | None) -> str:
-    """What either method lists, and on how many annotators they differ; "" for a run of an older method."""
+    """What either method lists, and on how many annotators they differ; "" where nothing was judged."""
     if not method.get("decided_by"):
         return ""
     n_exact, n_lbi = method.get("exact_list") or 0, method.get("lbi_list")
@@ -128,9 +121,7 @@ def lists_words(method: Mapping[str, Any], audit: Mapping[str, Any] | None) -> s
 def made_words(report: Mapping[str, Any]) -> str:
     """How the list of a report was made, by what decided then."""
     method, audit = report["method"], report["audit"]
-    if not method["decided_by"]:
-        told = "The list was made by an older method, from the share of draws that select each annotator."
-    elif audit["construction"] == "none" and not _could_test(audit):
+    if audit["construction"] == "none" and not _could_test(audit):
         told = "Nobody was judged, so there is no list; the audit above says why."
     elif method["decided_by"] == "lbi":
         told = f"{_lbi_decides(method, report['parameters'])} {_exact_beside(audit)}"
@@ -157,9 +148,9 @@ def _lbi_decides(method: Mapping[str, Any], parameters: Mapping[str, Any]) -> st
 
 
 def _aggregate(parameters: Mapping[str, Any]) -> str:
-    """How draws were combined; runs of older versions kept it by itself."""
+    """How draws were combined."""
     lbi = KnockoffLBI.parse(str(parameters.get("lbi", "")))
-    return str(parameters.get("aggregate") or (lbi.aggregate if lbi else "majority"))
+    return lbi.aggregate if lbi else "majority"
 
 
 def _exact_beside(audit: Mapping[str, Any]) -> str:

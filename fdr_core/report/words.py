@@ -22,13 +22,6 @@ from fdr_core.findings import (
 
 NOTHING = "–"
 MINUS = "−"
-#: What runs of the older method say; the database's migration put these words in place of its names.
-OLDER_FINDINGS: Mapping[str, str] = {
-    "always one side": "always",
-    "leans to one side": "lean",
-    "no lean found": "calm",
-    "not assessable yet": "wait",
-}
 #: What a run says of everybody where the owner alone can tell whether anybody may be judged.
 ASK_SIDES = f"{NOT_ASSESSABLE}: how were sides assigned?"
 #: Every finding with a short name for style sheets and charts: always, lean, calm or wait.
@@ -43,9 +36,7 @@ KINDS: Mapping[str, str] = {
     TOO_FEW: "wait",
     NOT_ASSESSABLE: "wait",
     ASK_SIDES: "wait",
-    **OLDER_FINDINGS,
 }
-OLDER_METHOD = "older method"
 METHODS: Mapping[str, str] = {"exact": "exact test of each annotator", "lbi": "knockoff LBI"}
 CONSTRUCTIONS: Mapping[str, str] = {
     "flip": "Sides count as random",
@@ -85,19 +76,7 @@ def finding_kind(finding: Any) -> str:
 
 def method_words(decided_by: Any) -> str:
     """Which method decided who is flagged."""
-    return METHODS.get(str(decided_by), OLDER_METHOD)
-
-
-def draw_share(row: Mapping[str, Any]) -> Any:
-    """The share of draws that select an annotator: of knockoff LBI, or of the older method in older runs."""
-    share = row.get("lbi_share")
-    return row.get("draw_share") if share is None else share
-
-
-def with_aliases(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its finding in words; `verdict` and `draw_share`, the older names, are kept for one version."""
-    finding = finding_words(row.get("finding"))
-    return {**row, "finding": finding, "verdict": finding, "draw_share": draw_share(row)}
+    return METHODS.get(str(decided_by), NOTHING)
 
 
 def guarantee_parts(guarantee: str | None) -> tuple[str, str]:
@@ -289,7 +268,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "construction_words": construction_words,
     "count": count,
     "day": day,
-    "draw_share": draw_share,
     "duration": duration,
     "e_value": e_value,
     "few_coins": few_coins,

@@ -87,7 +87,7 @@ class Crowd:
 
     def flagged(self) -> list[str]:
         """Run, and return who is on the list or has a lasting flag."""
-        config = parse_config({"sides": "random", "draws": 0}, base=self.project.config)
+        config = parse_config({"sides": "random", "lbi": "off"}, base=self.project.config)
         self.store.projects.set_config(self.project.id, config)
         self.store.runs.request(self.project.id, Trigger.MANUAL)
         Runs(self.store, "test", threading.Event()).once()

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from evenhand.administer.connect import ConnectError, connect_project
 from evenhand.administer.doctor import Check, examine
-from evenhand.commands._around import SERVICE
+from evenhand.commands._around import examine_service
 from evenhand.commands.connect import connect
 from evenhand.commands.sync import sync
 from evenhand.errors import UnusableValueError
@@ -340,7 +340,7 @@ def run(server: FakeLabelStudio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     }
 
     def invoke(command: Any, *arguments: str, answer: str = "", **changes: str) -> Result:
-        return CliRunner().invoke(command, arguments, input=answer, env={**environment, **changes}, obj=SERVICE)
+        return CliRunner().invoke(command, arguments, input=answer, env={**environment, **changes}, obj=examine_service)
 
     return invoke
 
@@ -364,13 +364,6 @@ def test_connect_command_keeps_the_word_on_sides_with_its_author_although_the_pu
     assert project.config["sides"] == "random"
     (line,) = store.statements.all(project.id)
     assert (line["sides"], bool(line["said_by"])) == ("shuffled", True)
-
-
-def test_connect_command_refuses_ranks_without_the_tabs_that_they_order(run: Any, server: FakeLabelStudio) -> None:
-    result = run(connect, "1", "--publish", "ranks", "--yes")
-    assert result.exit_code == 2
-    assert "--publish tab,ranks" in result.output
-    assert not server.backends
 
 
 def test_connect_command_asks_before_publishing_where_annotators_look(

@@ -271,7 +271,7 @@ def run_of(store: Store, project: Project) -> dict[str, dict[str, Any]]:
 
 def fresh(store: Store, number: int, config: dict[str, Any]) -> Project:
     made = store.projects.register("http://ls", ProjectRef(number, 1_794_803_224), label_config=TWO_QUESTIONS)
-    return change_config(store, made, {**config, "sides": "random", "draws": 1}, by="test")
+    return change_config(store, made, {**config, "sides": "random", "lbi": "draws=1"}, by="test")
 
 
 def test_second_answer_that_repeats_the_first_is_no_second_coin(sqlite_store: Store) -> None:

@@ -53,12 +53,11 @@ def test_strength_of_evidence_is_that_of_the_deciding_method(
     [
         ({"draws_done": 2, "parameters": {"draws": 21}}, 2),
         ({"draws_done": 0, "parameters": {"draws": 21}}, 0),
-        ({"parameters": {"draws": 21}}, 21),
         ({}, None),
         (None, None),
     ],
 )
-def test_number_of_draws_is_of_those_made_and_of_those_asked_in_older_runs(summary: Any, expected: int | None) -> None:
+def test_number_of_draws_is_of_those_made(summary: Any, expected: int | None) -> None:
     assert draws_made(summary) == expected
 
 
@@ -117,7 +116,7 @@ def test_lists_are_counted_where_their_method_judged_somebody(changes: Any, how:
     assert expected in lists_words({**EXACT, **changes}, {"how": how})
 
 
-def test_lists_of_an_older_or_an_empty_run_are_not_invented() -> None:
+def test_lists_of_an_empty_run_are_not_invented() -> None:
     assert lists_words({}, None) == ""
     assert "could judge nobody" in lists_words({"decided_by": "exact"}, {"how": "none"})
 
@@ -137,7 +136,7 @@ def test_method_without_draws_does_not_speak_of_lbi_running() -> None:
 
 @pytest.mark.parametrize(("aggregate", "rule"), [("majority", "more than half of the draws"), ("evalues", "e-values")])
 def test_method_where_lbi_decides_names_its_rule_and_the_exact_tests_beside_it(aggregate: str, rule: str) -> None:
-    told = made_words(report({**EXACT, "decided_by": "lbi"}, aggregate=aggregate))
+    told = made_words(report({**EXACT, "decided_by": "lbi"}, lbi=f"aggregate={aggregate}"))
     assert "The list is that of knockoff LBI" in told
     assert rule in told
     assert "Exact tests of each annotator run beside it" in told
@@ -149,11 +148,8 @@ def test_method_where_lbi_decides_and_judged_nobody_says_that_there_is_no_list()
     assert "so there is no list" in made_words(report(method, construction="none"))
 
 
-def test_method_of_an_older_run_and_of_one_that_judged_nobody_describe_no_tests() -> None:
-    older = made_words(report(dict.fromkeys(EXACT), how=""))
+def test_method_that_judged_nobody_describes_no_tests() -> None:
     nobody = made_words(report({**EXACT, "draws_done": 0}, how="none", construction="none"))
-    assert older.startswith("The list was made by an older method")
     assert nobody.startswith("Nobody was judged, so there is no list")
-    for told in (older, nobody):
-        assert "tested" not in told
-        assert SCORED in told
+    assert "tested" not in nobody
+    assert SCORED in nobody

@@ -79,46 +79,6 @@ def test_project_calls_detect_with_every_option() -> None:
     assert asked["lbi"] == KnockoffLBI(draws=3)
 
 
-#: What a project of an older version stored when nothing was changed.
-STORED = {
-    "draws": 21, "method": "auto", "path": "lbi", "cut": "knockoff+", "copies": None, "aggregate": "majority",
-    "variance": None, "slack_solver": "auto", "lbi_seconds": 60.0,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changed", "lbi", "decides"),
-    [
-        ({}, KnockoffLBI(), "exact"),
-        ({"draws": 5, "path": "iss"}, KnockoffLBI(draws=5, path="iss"), "exact"),
-        ({"draws": 0}, None, "exact"),
-        ({"decide_by": "lbi", "copies": 7}, KnockoffLBI(copies=7), "lbi"),
-        ({"method": "paper", "slack_solver": "sdp"}, KnockoffLBI(construction="paper", slack="sdp"), "lbi"),
-        ({"lbi_seconds": None, "variance": "plain"}, KnockoffLBI(seconds=None, variance="plain"), "exact"),
-    ],
-)
-def test_settings_stored_by_an_older_version_mean_what_they_meant(
-    changed: dict[str, Any], lbi: KnockoffLBI | None, decides: str
-) -> None:
-    config = ProjectConfig.model_validate({**STORED, **changed})
-    assert (config.options.lbi, config.decide_by) == (lbi, decides)
-    assert not set(STORED) & set(config.to_json())
-    laid_over = parse_config({"every_answers": 7}, base={**STORED, **changed})
-    assert laid_over.options == config.options
-
-
-def test_older_settings_laid_over_newer_ones_change_only_themselves() -> None:
-    kept = parse_config({"lbi": "path=iss,draws=50"}).to_json()
-    assert parse_config({"draws": "5"}, base=kept).lbi == "draws=5,path=iss"
-    assert parse_config({"draws": "5"}, base={**kept, "lbi": "off"}).lbi == "draws=5"
-
-
-@pytest.mark.parametrize(("key", "says"), [("method", "construction was 'magic'"), ("draws", "draws was 'magic'")])
-def test_older_settings_that_make_no_sense_are_refused_in_a_sentence(key: str, says: str) -> None:
-    with pytest.raises(UnusableValueError, match=says):
-        parse_config({key: "magic"})
-
-
 @EVERY_OPTION
 def test_form_offers_the_option_with_every_choice(option: Option) -> None:
     field = ON_FORM[option.name]

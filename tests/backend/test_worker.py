@@ -135,7 +135,9 @@ def test_watch_requests_a_run_when_enough_answers_came(store: Store, project: Pr
 
 def test_run_that_cannot_be_judged_as_asked_fails_with_the_reason_and_a_problem(store: Store, project: Project) -> None:
     rows, _ = crowd_rows(n_annotators=6, n_answers=4)
-    store.projects.set_config(project.id, ProjectConfig.model_validate({"method": "paper"}))
+    store.projects.set_config(
+        project.id, ProjectConfig.model_validate({"decide_by": "lbi", "lbi": "construction=paper"})
+    )
     store.comparisons.apply(project.id, Batch(comparisons=rows))
     run = store.runs.request(project.id, Trigger.MANUAL)
     Runs(store, "me").once()

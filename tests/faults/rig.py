@@ -27,7 +27,7 @@ from tests.faults.crowd import Crowd
 
 Rows = dict[int, tuple[int | None, str | None, float | None]]
 OUTCOMES = {"left": 1.0, "right": -1.0}
-PARAMS = {"sides": "random", "publish": "predictions,tab,alerts", "every_answers": 60, "draws": 11}
+PARAMS = {"sides": "random", "publish": "predictions,tab,alerts", "every_answers": 60}
 RECONCILE_SECONDS = 60.0
 RUN_SECONDS = 30.0
 PUBLISH_SECONDS = 150.0
@@ -88,7 +88,7 @@ class Rig:
         self.service = Service(folder, values)
         self.service.environment["EVENHAND_PUBLIC_URL"] = f"http://127.0.0.1:{self.service.port}"
         self.crowd = Crowd(self.stand_in, self.service, seed=seed)
-        self.params = {**PARAMS, "draws": draws}
+        self.params = {**PARAMS, "lbi": f"draws={draws}"}
         self.project_id = 0
 
     @property

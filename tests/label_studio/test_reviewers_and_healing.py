@@ -6,8 +6,7 @@ import random
 
 import pytest
 import requests
-from evenhand.label_studio.review_fields import MOST_TABS, PREFIX
-from evenhand.publish.tab import TITLE
+from evenhand.publish.tab import MOST_TABS, TITLE
 from evenhand.settings import SECRET_HEADER
 
 from harness.label_studio import LabelStudioServer, Person
@@ -83,19 +82,16 @@ def test_only_reviewers_decide_and_only_what_label_studio_holds(
     evenhand.wait_for("a decision", lambda: decisions(evenhand, ours) == {key: "confirm"})
 
 
-def test_many_flagged_share_one_tab_without_ranks(
-    label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
-) -> None:
+def test_many_flagged_share_one_tab(label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]) -> None:
     project = label_studio.create_project("Many", maximum_annotations=40)["id"]
     more = [label_studio.add_person(f"leaning{number:02}@example.com") for number in range(MOST_TABS - 7)]
     honest, leaning = [person.id for person in crowd[:8]], [person.id for person in (*crowd[8:], *more)]
     assert len(leaning) == MOST_TABS + 1
     label_studio.import_tasks(project, leaning_crowd(honest, leaning, random.Random(32), 60))
-    evenhand.command("connect", str(project), *FIELDS, "--publish", "tab,ranks", "--yes")
+    evenhand.command("connect", str(project), *FIELDS, "--publish", "tab", "--yes")
     tabs = evenhand.wait_for("a tab", lambda: our_tabs(label_studio, project))
     assert list(tabs) == [TITLE]
     assert len(shown_tasks(label_studio, project, tabs[TITLE]["id"])) == 60
-    assert not any(name.startswith(PREFIX) for task in label_studio.export(project) for name in task["data"])
 
 
 def test_problem_names_its_project_and_leaves_the_status_when_it_is_solved(

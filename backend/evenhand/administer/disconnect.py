@@ -9,8 +9,6 @@ from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.label_studio.webhooks import service_url
 from evenhand.publish.plan import PREFIX as OUR_VERSIONS
-from evenhand.publish.ranks import CHANNEL as RANKS
-from evenhand.publish.ranks import remove_ranks
 from evenhand.publish.tab import is_ours
 from evenhand.settings import Settings
 from evenhand.store import Store
@@ -25,7 +23,6 @@ class Disconnection:
     webhooks: int = 0
     backends: int = 0
     tabs: int = 0
-    ranks: int = 0
     predictions: int = 0
     alerts_projects: int = 0
     erased: int = 0
@@ -50,8 +47,7 @@ def disconnect_project(
         for entry in alerts:
             held.enter_context(store.leases.without_chores(entry.id, owner))
         if client is not None:
-            has_ranks = bool(store.publications.get(project.id, RANKS))
-            _leave(client, settings, project, done, has_ranks=has_ranks)
+            _leave(client, settings, project, done)
             for entry in alerts if with_alerts else ():
                 client.delete_project(entry.ls_project_id)
                 done.alerts_projects += 1
@@ -65,9 +61,7 @@ def disconnect_project(
     return done
 
 
-def _leave(
-    client: LabelStudioClient, settings: Settings, project: Project, done: Disconnection, *, has_ranks: bool
-) -> None:
+def _leave(client: LabelStudioClient, settings: Settings, project: Project, done: Disconnection) -> None:
     """Webhook first, so that nothing we do after it is told to us; a project deleted there has nothing left."""
     number, url = project.ls_project_id, service_url(settings)
     try:
@@ -87,8 +81,6 @@ def _leave(
     for version in sorted(version for version in versions if version.startswith(OUR_VERSIONS)):
         client.delete_model_version(number, version)
         done.predictions += 1
-    if has_ranks:  # last: tasks are read and written one by one
-        done.ranks = remove_ranks(client, number)
 
 
 def _remove_webhooks(client: LabelStudioClient, settings: Settings, project: Project, done: Disconnection) -> None:

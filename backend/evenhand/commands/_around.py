@@ -1,27 +1,8 @@
-"""What the service adds to the library's commands: its projects for `analyze`, its own checks for `doctor`."""
-
-import os
-from typing import TYPE_CHECKING
+"""`evenhand doctor` without a file: what the service says of itself."""
 
 import click
 
-from fdr_core.commands import Service
-from fdr_core.terminal import BadInput, printable
-
-if TYPE_CHECKING:
-    from fdr_core.commands._archives import Summed
-
-
-def sum_project(project: int) -> "Summed":
-    """Sum the answers of a project in the service's PostgreSQL."""
-    from evenhand.errors import BackendError
-    from evenhand.runs import stored_sums
-    from evenhand.settings import Settings
-
-    try:
-        return stored_sums.sum_project(Settings.from_env(os.environ), project)
-    except BackendError as error:
-        raise BadInput(str(error)) from error
+from fdr_core.terminal import printable
 
 
 def examine_service() -> None:
@@ -46,6 +27,3 @@ def _examine() -> None:
     click.echo(f"{len(checks) - failed} of {len(checks)} checks are fine")
     if failed:
         raise SystemExit(1)
-
-
-SERVICE = Service(sum_project, examine_service)

@@ -53,13 +53,11 @@ def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **sett
     Connect the Label Studio project with the id PROJECT to this service.
 
     Run it while `evenhand serve` runs, since Label Studio calls this service before it accepts it. Repeat it to
-    change settings. --publish takes a comma-separated list of predictions, tab, ranks (tabs worst first) and alerts.
+    change settings. --publish takes a comma-separated list of predictions, tab and alerts.
     """
     values: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     publish = parse_config(values).publish if "publish" in values else None
     if publish is not None:
-        if publish.ranks and not publish.tab:
-            raise click.UsageError("ranks order the review tabs, which are not published: --publish tab,ranks")
         pseudonyms = pseudonyms or publish.pseudonyms
         if (publish.alerts or publish.tab) and not yes:
             pseudonyms = _ask(pseudonyms)

@@ -22,7 +22,7 @@ def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
     """
     Disconnect the Label Studio project with the id PROJECT from this service.
 
-    Removes our webhook, ML backend, tabs, ranks and predictions there. What is stored here is kept, unless
+    Removes our webhook, ML backend, tabs and predictions there. What is stored here is kept, unless
     --erase is given; `evenhand connect` takes the project up again.
     """
     with open_service(creates=False) as service:
@@ -37,6 +37,5 @@ def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
         f"  removed there: {plural(done.webhooks, 'webhook')}, {plural(done.backends, 'ML backend')}, "
         f"{plural(done.tabs, 'tab')}, {plural(done.predictions, 'prediction version')}, "
         f"{plural(done.alerts_projects, 'alerts project')}"
-        + (f", ranks from {plural(done.ranks, 'task')}" if done.ranks else "")
     )
     click.echo(f"  here: {f'{done.erased:,} rows erased' if erase else 'everything is kept'}")

@@ -11,7 +11,6 @@ from evenhand.errors import NotFoundError, UnusableValueError
 from evenhand.json_values import MAX_ID
 from evenhand.label_studio import payloads
 from evenhand.label_studio.payloads import Event, ProjectInfo, Setup
-from evenhand.label_studio.review_fields import data_fields
 from evenhand.project_config import parse_config
 from evenhand.projects.model_version import current_version
 from evenhand.projects.reading import check_project, reading_of
@@ -257,7 +256,7 @@ def _differs(project: Project, key: str, value: Any) -> bool:
 
 def _note_fields(store: Store, project: Project, tasks: Sequence[dict[str, Any]]) -> Project:
     """Remember data fields not seen before; the settings are checked against them."""
-    fields = data_fields(tasks)
+    fields = payloads.data_fields(tasks)
     if fields <= set(project.task_fields) or len(project.task_fields) >= MAX_FIELDS:
         return project
     known = store.projects.add_task_fields(project.id, fields)

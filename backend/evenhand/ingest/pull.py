@@ -10,9 +10,16 @@ from evenhand.domain import Applied, Batch, Comparison, Project, Task
 from evenhand.errors import PayloadError
 from evenhand.ingest.reviews import take_reviews
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
-from evenhand.label_studio.payloads import JUDGE, clean, read_comparisons, read_draft, read_judgement, read_task
+from evenhand.label_studio.payloads import (
+    JUDGE,
+    clean,
+    data_fields,
+    read_comparisons,
+    read_draft,
+    read_judgement,
+    read_task,
+)
 from evenhand.label_studio.people import user_names
-from evenhand.label_studio.review_fields import data_fields
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioMissingError
 from evenhand.projects.reading import check_project, reading_of
 from evenhand.projects.solved import resolve_read

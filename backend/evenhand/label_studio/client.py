@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -142,22 +142,6 @@ class LabelStudioClient:
         }
         pages = self._task_pages(project, [], options)
         return {int(task["id"]): bool(task.get("is_labeled")) for page in pages for task in page}
-
-    def tasks_with(self, project: int, fields: Iterable[str]) -> dict[int, Json]:
-        """Data by id of the tasks that have any of these data fields, at most a page of them."""
-        return self._task_data(project, [task_filter(f"data.{field}", "empty", "Number", "False") for field in fields])
-
-    def task_data(self, project: int, task: int) -> Json | None:
-        """A task's data as they are stored, None if it is gone."""
-        return self._task_data(project, [task_filter("id", "equal", "Number", task)]).get(task)
-
-    def _task_data(self, project: int, filters: list[Json]) -> dict[int, Json]:
-        """Stored data by id: with addresses as they are, not as Label Studio would hand files out."""
-        query = {"filters": {"conjunction": "or", "items": filters}, "ordering": ["tasks:id"]}
-        params: dict[str, str | int] = {"project": project, "page": 1, "page_size": STATE_PAGE_SIZE}
-        params |= {"fields": "task_only", "include": "id,data", "resolve_uri": "false", "query": json.dumps(query)}
-        listed = _objects_in(self._object("GET", "/api/tasks", params=params, timeout=SLOW).get("tasks"), "/api/tasks")
-        return {int(task["id"]): task["data"] for task in listed if isinstance(task.get("data"), dict)}
 
     def _task_pages(self, project: int, filters: list[Json], options: dict[str, str | int]) -> Iterator[list[Json]]:
         """Page by "id greater than the last one seen": unlike page numbers, sound while tasks come and go."""

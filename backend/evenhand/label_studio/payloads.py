@@ -7,7 +7,7 @@ its negated id. Alert cards carry the task data fields ALERT_PROJECT and ALERT_A
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -398,3 +398,8 @@ def _answer_value(control: ReadControl, answer: str) -> Json:
     if control.type == "pairwise":
         return {"selected": answer}
     return {"choices": [answer]} if control.type == "choices" else {"rating": int(float(answer))}
+
+
+def data_fields(tasks: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The data fields that tasks have."""
+    return {str(name) for task in tasks if isinstance(task.get("data"), dict) for name in task["data"]}

@@ -6,7 +6,6 @@ import secrets
 from typing import Any
 
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
-from evenhand.label_studio.review_fields import without_ranks
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.projects.reading import reading_of, setup_of
 from evenhand.publish.context import Context
@@ -69,7 +68,7 @@ def _relabel(context: Context, number: int, tasks: list[int]) -> Json:
 
 def _flipped(task: Json, reading: Reading, label_config: str) -> Json:
     """The task's data with its sides decided by a new, recorded coin."""
-    data = without_ranks(task.get("data") or {})
+    data = dict(task.get("data") or {})
     is_swapped = bool(secrets.randbits(1))
     if is_swapped:
         shown = setup_of(label_config)

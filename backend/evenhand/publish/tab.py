@@ -3,10 +3,8 @@
 from typing import Any
 
 from evenhand.label_studio.client import task_filter
-from evenhand.label_studio.review_fields import MOST_TABS
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.publish.context import STATE, Context, content_hash
-from evenhand.publish.ranks import assign_fields, publish_ranks
 from evenhand.publish.review_tasks import heaviest_tasks
 from evenhand.publish.views import NEWEST_FIRST, view_data
 
@@ -16,6 +14,8 @@ SUFFIX = ": position bias"
 FORMER_PREFIX = "Position bias: "
 TITLE = "To review" + SUFFIX
 DEFAULT_TITLE = "Default"
+#: A tab for each of so many annotators at most; beyond, one tab serves all.
+MOST_TABS = 20
 LIMIT = 50  # each annotator is one more condition in Label Studio's query
 NAME_LENGTH = 60
 
@@ -30,20 +30,17 @@ def publish_tab(context: Context) -> None:
     publish = context.config.publish
     people = _to_review(context) if publish.tab and not publish.pseudonyms else []
     if not people and context.recall(CHANNEL).state == "new":
-        publish_ranks(context, {})
         return
     listed = _listed(context, people) if len(people) <= MOST_TABS else {}
     with context.failures_of(CHANNEL):
         ours, has_tabs = _ours(context)
-    fields = assign_fields(listed, ours) if publish.ranks else {}
-    wanted = _wanted(people, listed, fields)
+    wanted = _wanted(people, listed)
     fingerprint = content_hash(wanted)
     if not (context.is_done(CHANNEL, fingerprint) and wanted.keys() <= ours.keys()):
         with context.attempt(CHANNEL, fingerprint):
             _write(context, wanted, ours, has_tabs=has_tabs)
     if not wanted:
         context.forget(CHANNEL, STATE)
-    publish_ranks(context, {fields[title]: listed[title] for title in fields})
 
 
 def is_ours(title: str) -> bool:
@@ -71,8 +68,8 @@ def _listed(context: Context, people: list[str]) -> dict[str, list[int]]:
     return listed
 
 
-def _wanted(people: list[str], listed: dict[str, list[int]], fields: dict[str, str]) -> dict[str, Json]:
-    """Definitions of the tabs by title: by place where the tasks hold it, else by id."""
+def _wanted(people: list[str], listed: dict[str, list[int]]) -> dict[str, Json]:
+    """Definitions of the tabs by title."""
     if not listed:
         return _for_all(people)
     wanted: dict[str, Json] = {}
@@ -81,9 +78,7 @@ def _wanted(people: list[str], listed: dict[str, list[int]], fields: dict[str, s
         if not filters and key.isdecimal():
             filters = [task_filter("annotators", "contains", "List", int(key))]
         if filters:
-            own = f"data.{fields[title]}" if title in fields else None
-            others = [f"data.{field}" for name, field in fields.items() if name != title]
-            wanted[title] = view_data(title, filters=filters, hidden=others, order=own, numbers=[own] if own else [])
+            wanted[title] = view_data(title, filters=filters)
     return wanted
 
 

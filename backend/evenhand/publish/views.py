@@ -31,15 +31,11 @@ def view_data(
     filters: Sequence[dict[str, Any]] = (),
     hidden: Iterable[str] = (),
     order: str | None = None,
-    numbers: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The definition of a tab; tasks that meet any of the filters are shown, by id or by the column `order`.
-
-    `numbers` are columns to be ordered as numbers: PostgreSQL would put 10 before 2 otherwise.
-    """
+    """The definition of a tab; tasks that meet any of the filters are shown, by id or by the column `order`."""
     explore = [f"tasks:{name}" for name in (*HIDDEN_BY_DEFAULT, *hidden)]
     labeling = [*explore, *(f"tasks:{name}" for name in HIDDEN_WHILE_LABELING)]
-    definition = {
+    return {
         "title": title,
         "type": "list",
         "target": "tasks",
@@ -47,5 +43,3 @@ def view_data(
         "ordering": [] if order is None else ["-" * order.startswith("-") + f"tasks:{order.removeprefix('-')}"],
         "hiddenColumns": {"explore": explore, "labeling": labeling},
     }
-    shown_as = {f"tasks:{name}": "Number" for name in numbers}
-    return {**definition, "columnsDisplayType": shown_as} if shown_as else definition

@@ -6,7 +6,7 @@ from typing import Any
 
 from evenhand.domain import Run
 from evenhand.store import Store
-from fdr_core.report.words import count, draw_share, finding_words, p_value, percent, signed
+from fdr_core.report.words import count, finding_words, p_value, percent, signed
 
 Row = Mapping[str, Any]
 
@@ -79,7 +79,7 @@ def _reasons(before: Row | None, after: Row | None, constructions: tuple[Any, ..
         reasons.append(f"{words[0]} → {words[1]}")
     reasons.append(f"lean {signed(before['bias'])} → {signed(after['bias'])}")
     reasons.append(f"adjusted p {p_value(before['q_value'])} → {p_value(after['q_value'])}")
-    reasons.append(f"selected in {percent(draw_share(before))} → {percent(draw_share(after))} of the draws")
+    reasons.append(f"selected in {percent(before.get('lbi_share'))} → {percent(after.get('lbi_share'))} of the draws")
     if len(set(constructions)) > 1:
         reasons.append("the design audit chose another construction")
     return reasons

@@ -237,7 +237,6 @@ class Runs:
         self._store.problems.resolve(project.id, "run_failed")
         self._desk.use_consensus(project.id, current.seq, _consensus(current, result.annotators))
         logger.info("run %d of project %d done: %s flagged", run.id, project.id, result.summary["flagged"])
-        self._cache.keep(project, current)
 
     def _fail(self, run: Run, lease: Lease, message: str, remedy: str) -> None:
         with contextlib.suppress(LeaseLostError):

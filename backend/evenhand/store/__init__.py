@@ -29,7 +29,6 @@ from evenhand.store.projects import ProjectStore
 from evenhand.store.results import FindingStore, RankingStore
 from evenhand.store.revisions import RevisionStore
 from evenhand.store.runs import LeaseStore, RunStore
-from evenhand.store.snapshots import SnapshotStore
 
 __all__ = ["Store", "open_store"]
 
@@ -59,7 +58,6 @@ class Store:
         self.spending = SpendingStore(database)
         self.runs = RunStore(database, self.leases, self.findings, self.rankings, self.flags, self.spending)
         self.live = LiveStore(database)
-        self.snapshots = SnapshotStore(database)
         self.statements = StatementStore(database)
         self.follow_ups = FollowUpStore(database)
         # What we told others, and who may ask.

@@ -94,7 +94,9 @@ class DecisionStore(Aggregate):
 
     def add_review(self, review: Review) -> tuple[Decision, bool]:
         """Append a decision that came back from the alerts project; whether it is new."""
-        before = self.page(review.project_id, limit=1).total
+        mine = (decisions.c.project_id == review.project_id, decisions.c.source_key == review.source_key)
+        with self._database.read() as connection:
+            is_new = connection.execute(select(decisions.c.number).where(*mine)).first() is None
         made = self.add(
             review.project_id,
             review.annotator_id,
@@ -105,7 +107,7 @@ class DecisionStore(Aggregate):
             source_key=review.source_key,
             decided_at=min(review.decided_at, self._database.clock()),
         )
-        return made, made.number > before
+        return made, is_new
 
     def page(
         self, project_id: int, *, annotator_id: str | None = None, limit: int = 100, cursor: str | None = None
@@ -292,7 +294,7 @@ def _covers(text: str) -> dict[int, str]:
 
 
 def seal(values: Mapping[str, Any]) -> str:
-    """The hash of one line, which covers the hash of the line before; lines of older versions have no salt."""
+    """The hash of one line, which covers the hash of the line before."""
     kept = {key: value for key, value in values.items() if key not in ("hash", "redacted_by")}
     return _digest({key: value for key, value in kept.items() if value or key not in ("salt", "covers", "detail")})
 

@@ -36,7 +36,6 @@ from evenhand.store.schema import (
     run_paths,
     runs,
     spending,
-    statistics_parts,
 )
 
 Row = dict[str, Any]
@@ -158,7 +157,7 @@ class PersonStore(Aggregate):
 
     def compact(self) -> None:
         """Give the space of erased rows back, so that the files no longer hold them; raises StoreBusyError."""
-        tables = (*(table for table, _ in OWNED), run_annotators, run_paths, decisions, notifications, statistics_parts)
+        tables = (*(table for table, _ in OWNED), run_annotators, run_paths, decisions, notifications)
         compact(self._database.engine, tables)
 
     def _erase_slices(self, project_id: int, ids: Collection[str]) -> dict[str, int]:
@@ -199,7 +198,6 @@ class PersonStore(Aggregate):
             if table is not comparisons:
                 mine = (table.c.project_id == project.id, table.c[column].in_(ids))
                 tally[table.name] = connection.execute(delete(table).where(*mine)).rowcount
-        connection.execute(delete(statistics_parts).where(statistics_parts.c.project_id == project.id))
         by_them = (revisions.c.project_id == project.id, revisions.c.by_id.in_(ids))
         connection.execute(update(revisions).where(*by_them).values(by_id=None))
         tally["run_annotators"] = _erase_from_runs(connection, project.id, ids)

@@ -11,7 +11,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     SmallInteger,
@@ -368,19 +367,6 @@ follow_ups = Table(
     Column("detail", JSON, nullable=False),
     Column("made_at", Double, nullable=False),
     Column("undone_at", Double),
-)
-
-# What runs work on, as of a sequence number; made from `comparisons` and made again where it is missing.
-statistics_parts = Table(
-    "statistics_parts",
-    metadata,
-    project_column(),
-    Column("seq", BigInteger, nullable=False),
-    Column("part", Integer, nullable=False),
-    Column("parts", Integer, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("content", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("project_id", "seq", "part"),
 )
 
 

@@ -16,7 +16,7 @@ from evenhand.web.context import get_store, json_body
 from evenhand.web.openapi import BIGGEST, ID, OBJECT, PAGING, Operations, Param, View
 from evenhand.web.rights import access
 from fdr_core import __version__
-from fdr_core.report.words import with_aliases
+from fdr_core.report.words import finding_words
 
 PREFIX = "/api/v1"
 TIMES = frozenset(
@@ -27,8 +27,7 @@ TIMES = frozenset(
     }
 )  # fmt: skip
 #: Names of an earlier version that outside programs may still sort by.
-OLDER_COLUMNS = {"verdict": "finding", "draw_share": "lbi_share"}
-SORTED_BY = (*dict.fromkeys((*ANNOTATOR_COLUMNS, *OLDER_COLUMNS, "name")),)
+SORTED_BY = (*ANNOTATOR_COLUMNS, "name")
 PAGE = {
     "type": "object",
     "required": ["rows", "next", "total"],
@@ -109,7 +108,7 @@ def annotators(project_id: int, query: Mapping[str, Any]) -> dict[str, Any]:
     run = _finished_run(project_id, query["run"])
     page = get_store().findings.page(
         run.id,
-        sort=OLDER_COLUMNS.get(query["sort"], query["sort"]),
+        sort=query["sort"],
         descending=query["order"] == "desc",
         flagged=query["flagged"],
         persistent=query["persistent"],
@@ -318,8 +317,8 @@ def decision_to_api(found: Decision) -> dict[str, Any]:
 
 
 def annotator_to_api(row: Mapping[str, Any], decision: Decision | None) -> dict[str, Any]:
-    """An annotator's row with its finding in words, older names included, and the decision in force."""
-    shown = to_api(with_aliases(_without(row, "run_id")))
+    """An annotator's row with its finding in words, and the decision in force."""
+    shown = to_api({**_without(row, "run_id"), "finding": finding_words(row.get("finding"))})
     shown["decision"] = decision.decision if decision else None
     return dict(shown)
 

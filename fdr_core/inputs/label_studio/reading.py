@@ -21,7 +21,6 @@ Form = Literal["pair", "scores", "ranking", "choice"]
 PREPARED_COIN = "evenhand_coin"
 #: Fields that Evenhand itself writes into tasks begin so.
 OWN_FIELDS = "evenhand_"
-RANK_FIELDS = "evenhand_review_"
 #: Lists longer than this are not taken apart into pairs.
 MOST_ITEMS = 40
 _SHOWN = 12
@@ -351,8 +350,6 @@ def _field(key: str, name: str | None, offered: Sequence[str], seen: Collection[
     listed = ", ".join(list(offered)[:60])
     if name is None:
         raise ConfigurationError(f"{key} is not set and the label config does not tell; offered: {listed}")
-    if name.startswith(RANK_FIELDS):
-        raise ConfigurationError(f"{key} is {name!r}, a rank that this service writes; offered: {listed}")
     if seen and name not in offered and name.split(".")[0].split("[")[0] not in offered:
         raise ConfigurationError(f"{key} is {name!r}, which tasks do not have; offered: {listed}")
     return name

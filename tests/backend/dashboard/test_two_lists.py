@@ -161,7 +161,7 @@ def test_figures_call_nobody_good_but_those_without_a_sign_of_a_lean(fresh: Fres
 def test_run_without_draws_leaves_the_list_of_lbi_unknown_everywhere(fresh: Fresh) -> None:
     client, store, _ = fresh
     project = world.simulated(store, 1, "Without draws", annotators=12, biased=2, answers=80, bias=0.8, seed=5)
-    store.projects.set_config(project.id, ProjectConfig.model_validate({"draws": 0}))
+    store.projects.set_config(project.id, ProjectConfig.model_validate({"lbi": "off"}))
     world.judge(store, project)
     rows = client.get(f"/api/v1/projects/{project.id}/annotators").get_json()["rows"]
     assert {row["lbi_list"] for row in rows} == {None}

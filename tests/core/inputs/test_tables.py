@@ -191,7 +191,7 @@ def test_label_studio_item_fields_are_guessed(data: dict[str, Any], left: str, r
 
 
 def test_label_studio_fields_that_evenhand_wrote_name_no_items() -> None:
-    ranked = task(1, annotation(), good="x", bad="y", evenhand_review_01=1, evenhand_review_02=2)
+    ranked = task(1, annotation(), good="x", bad="y", evenhand_coin=1, evenhand_swapped=2)
     c = Comparisons.from_label_studio([ranked])
     assert (c.items[c.left[0]], c.items[c.right[0]]) == ("x", "y")
 

@@ -12,7 +12,7 @@ from evenhand.web.dashboard.blueprint import ID, argument, bp, chosen_run, mark_
 from evenhand.web.dashboard.review import queue_of
 from fdr_core.findings import FINDINGS
 from fdr_core.report.opinions import lists_words
-from fdr_core.report.words import KINDS, OLDER_FINDINGS, guarantee_parts
+from fdr_core.report.words import KINDS, guarantee_parts
 
 PAGE_SIZE = 50
 EVIDENCE = "Evidence"
@@ -75,10 +75,8 @@ def _warned(found: Project, run: Run | None) -> dict[str, Any]:
 def _filters(run: Run) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """What the table can be narrowed to: everybody, the flagged, and each finding the run's method knows."""
     summary = run.summary or {}
-    is_older = "decided_by" not in summary
-    findings = [words for words in KINDS if (words in OLDER_FINDINGS) == is_older]
     differ = DIFFER if summary.get("differences") else {}
-    return {**FILTERS, **differ, **{words: (words, {"finding": words}) for words in findings}}
+    return {**FILTERS, **differ, **{words: (words, {"finding": words}) for words in KINDS}}
 
 
 def _columns(run: Run) -> tuple[tuple[str, str, bool], ...]:

@@ -126,13 +126,6 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "switch",
             ),
             Field(
-                "publish.ranks",
-                "Review tabs worst first",
-                "Writes each task's rank into its data (evenhand_review_01, …), by which the tabs are ordered. Off, "
-                "tasks stay untouched and tabs are ordered by id.",
-                "switch",
-            ),
-            Field(
                 "publish.alerts",
                 "Alerts project",
                 "One card per lasting flag or warning, with the evidence; reviewers' answers come back as decisions.",
