@@ -187,7 +187,7 @@ def case_agreement(sets: int = 200) -> None:
             (
                 flagged[clicks].mean(),
                 (flagged & ~clicks).sum() / max(flagged.sum(), 1),
-                table["agreement"].to_numpy()[low].mean(),
+                table["effect"].to_numpy()[low].mean(),
                 (table["p_value"].to_numpy()[low] < 0.05).mean(),
             )
         )

@@ -6,46 +6,27 @@ them is that their answers have nothing to do with anybody else's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import numpy as np
-import pandas as pd
 from scipy.stats import t as student_t
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import ConfigurationError
 from fdr_core.judges.both_orders import adjusted
 from fdr_core.other_leans.features import pair_codes
+from fdr_core.other_leans.lists import Effects, LeanList, as_table
 from fdr_core.types import Floats, Ints
 
 #: Fewer pairs that somebody else answered too are not judged.
 FEWEST_PAIRS = 20
 
 
-@dataclass(frozen=True)
-class AgreementList:
-    """
-    Whose answers agree with the others no better than chance.
-
-    Attributes
-    ----------
-    flagged : labels, least agreement first.
-    annotators : annotator, pairs (that others answered too), agreement (0 chance, 1 always as the others) with its 95 %
-        interval low and high, p_value against an agreement of at least ``least``, q_value, flagged, finding. NaN where
-        somebody is not judged.
-    promise : what the list promises; reasons : why there is none.
-    """
-
-    flagged: list[Any]
-    annotators: pd.DataFrame
-    promise: str
-    reasons: list[str] = field(default_factory=list)
-
-
-def agreement(data: Comparisons, *, q: float = 0.1, least: float = 0.2) -> AgreementList:
+def agreement(data: Comparisons, *, q: float = 0.1, least: float = 0.2) -> LeanList:
     """
     Find the annotators who agree with the others no better than chance.
+
+    The effects of its table are agreements: 0 chance, 1 always as the others; answers are pairs that others answered.
 
     Parameters
     ----------
@@ -62,25 +43,12 @@ def agreement(data: Comparisons, *, q: float = 0.1, least: float = 0.2) -> Agree
     q_value = np.full(len(n), np.nan)
     q_value[judged] = adjusted(p_value[judged])
     reasons = _reasons(mean[judged], len(n), least)
-    table = pd.DataFrame(
-        {
-            "annotator": data.annotators,
-            "pairs": n,
-            "agreement": mean,
-            "low": np.maximum(mean - reach, -1.0),
-            "high": np.minimum(mean + reach, 1.0),
-            "p_value": p_value,
-            "q_value": q_value,
-            "flagged": (np.nan_to_num(q_value, nan=1.0) <= q) & (not reasons),
-        }
-    )
-    table["finding"] = [
-        _sentence(*row, least=least)
-        for row in zip(table["agreement"], table["low"], table["high"], table["flagged"], strict=True)
-    ]
-    table = table.sort_values(["flagged", "agreement"], ascending=[False, True], kind="stable", ignore_index=True)
+    on_list = (np.nan_to_num(q_value, nan=1.0) <= q) & (not reasons)
+    found = Effects(mean, error, p_value, mean, np.maximum(mean - reach, -1.0), np.minimum(mean + reach, 1.0), n)
+    table = as_table(data.annotators, found, q_value, on_list, partial(_sentence, least=least))
     promise = f"At most {q:.0%} of this list agree with the others by {least:g} or more on average, measured"
-    return AgreementList(table.loc[table["flagged"], "annotator"].tolist(), table, promise, reasons)
+    flagged = table.loc[table["flagged"], "annotator"].tolist()
+    return LeanList("agreement", "what the others choose", "others", flagged, table, promise, reasons)
 
 
 def with_the_others(choice: Floats, pair: Ints, who: Ints, m: int) -> tuple[Floats, Floats, Ints]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from scipy.special import expit
 from fdr_core.judges.both_orders import adjusted
 from fdr_core.other_leans.features import Feature
 from fdr_core.other_leans.placebos import Placebos
-from fdr_core.other_leans.regression import Regressions, wald_p_values
+from fdr_core.other_leans.regression import wald_p_values
 from fdr_core.selection import weighted_list
 from fdr_core.types import Floats, Ints, Mask
 
@@ -30,7 +30,8 @@ class LeanList:
     Attributes
     ----------
     lean : name of the feature; chosen : what a positive lean chooses.
-    how : "gold", or "goes with" where quality is not known: a description, never a list.
+    how : "gold"; "crowd" where quality is what all agree on, and a lean one beyond theirs; "others" of agreement; or
+        "goes with" where quality is not known: a description, never a list.
     flagged : labels, strongest first.
     annotators : annotator, answers, effect (share of pairs with the feature in which it decides for its item, beyond
         what the same annotator would choose without the lean) with its 95 % interval low and high, coefficient (log
@@ -68,15 +69,11 @@ class Effects:
     answers: Ints
 
 
-def effects(fit: Regressions, x: Floats, who: Ints, k: int, least: float) -> Effects:
-    """Effects of the predictor in column k."""
-    m = len(fit.coefficient)
-    delta, error = fit.coefficient[:, k], fit.error(k)
-    told = np.nan_to_num(fit.coefficient)
-    without = np.einsum("np,np->n", np.delete(x, k, axis=1), np.delete(told, k, axis=1)[who])
-    share, low, high = (_share(without, x[:, k], who, delta + way * _REACH * error) for way in (0, -1, 1))
+def effects(delta: Floats, error: Floats, without: Floats, x: Floats, who: Ints, least: float) -> Effects:
+    """Effects of a feature x (N,) with coefficients and errors (m,); ``without``: (N,) log odds of left without it."""
+    share, low, high = (_share(without, x, who, delta + way * _REACH * error) for way in (0, -1, 1))
     p_value = wald_p_values(delta, error, least)
-    return Effects(delta, error, p_value, share, low, high, np.bincount(who, minlength=m))
+    return Effects(delta, error, p_value, share, low, high, np.bincount(who, minlength=len(delta)))
 
 
 def _share(without: Floats, x: Floats, who: Ints, delta: Floats) -> Floats:
@@ -111,8 +108,8 @@ def listed(p_values: Sequence[Floats], q: float, scope: str) -> list[tuple[Float
     return [(part, np.nan_to_num(part, nan=1.0) <= q) for part in parts]
 
 
-def as_table(labels: Any, found: Effects, q_value: Floats, on_list: Mask, feature: Feature) -> pd.DataFrame:
-    """One row per annotator, strongest evidence first."""
+def as_table(labels: Any, found: Effects, q_value: Floats, on_list: Mask, sentence: Callable[..., str]) -> pd.DataFrame:
+    """One row per annotator, strongest evidence first; ``sentence`` tells of a share and its interval."""
     table = pd.DataFrame(
         {
             "annotator": labels,
@@ -125,15 +122,23 @@ def as_table(labels: Any, found: Effects, q_value: Floats, on_list: Mask, featur
             "p_value": found.p_value,
             "q_value": q_value,
             "flagged": on_list,
-            "finding": [_sentence(feature, *one) for one in zip(found.share, found.low, found.high, strict=True)],
+            "finding": [sentence(*one) for one in zip(found.share, found.low, found.high, on_list, strict=True)],
         }
     )
-    return table.sort_values(["flagged", "p_value"], ascending=[False, True], kind="stable", ignore_index=True)
+    strength = table["p_value"].fillna(1.0) - np.abs(table["effect"].fillna(0.0)) * 1e-9
+    order = np.lexsort((strength, ~table["flagged"].to_numpy(dtype=bool)))
+    return table.iloc[order].reset_index(drop=True)
 
 
-def _sentence(feature: Feature, share: float, low: float, high: float) -> str:
+def sentence_of(feature: Feature, how: str, share: float, low: float, high: float, _on_list: bool) -> str:
+    """What is said of somebody."""
     if np.isnan(share):
         return "not judged: too few answers, or none that tell the lean from quality and side"
-    more = "more" if share >= 0 else "fewer"
-    ends = sorted((low, high)) if share >= 0 else sorted((-low, -high))
-    return f"chooses {feature.chosen} in {abs(share):.0%} {more} of such pairs ({ends[0]:.0%} to {ends[1]:.0%})"
+    size, ends = abs(share), sorted((low, high) if share >= 0 else (-low, -high))
+    measured = f"({ends[0]:.0%} to {ends[1]:.0%})"
+    if how == "goes with":
+        way = "with" if share >= 0 else "against"
+        said = f"answers go {way} {feature.chosen} in {size:.0%} of such pairs more than evenly {measured}"
+        return f"{said}; which one is better is not known"
+    than = " than quality and the crowd's taste explain" if how == "crowd" else ""
+    return f"chooses {feature.chosen} in {size:.0%} {'more' if share >= 0 else 'fewer'} of such pairs {measured}{than}"

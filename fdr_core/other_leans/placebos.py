@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from scipy.stats import binom
 
 from fdr_core.types import Floats, Ints
 
@@ -34,10 +35,18 @@ class Placebos:
     found: float
     tests: int
 
+    @classmethod
+    def of(cls, chance: list[Floats], bound: list[Floats], listed: Callable[[Floats], int]) -> Placebos:
+        """From the p-values of each set, NaN where somebody is not judged."""
+        below = [float(np.mean(p[~np.isnan(p)] < 0.05)) for p in (np.concatenate(chance), np.concatenate(bound))]
+        n = int((~np.isnan(np.concatenate(bound))).sum())
+        return cls(below[0], below[1], float(np.mean([listed(p) for p in bound])), n)
+
     @property
     def are_sound(self) -> bool:
-        """Whether lists on these answers can be believed."""
-        return max(self.random, self.bound) <= MOST_BELOW
+        """Whether lists on these answers can be believed: not where more are small, beyond what few tests do."""
+        most = max(self.random, self.bound)
+        return most <= MOST_BELOW or float(binom.sf(round(most * self.tests) - 1, self.tests, 0.05)) > 0.01
 
     def __str__(self) -> str:
         return (
@@ -65,13 +74,9 @@ def run_placebos(
     listed : from p-values to the length of the list.
     z : (N,) quality, x : (N, F) the real features, pairs : as from `pair_codes`.
     """
-    chance, bound, found = [], [], []
-    for _ in range(sets):
-        chance.append(p_values(random_placebo(pairs, rng)))
-        bound.append(p_values(bound_placebo(z, x, pairs, rng)))
-        found.append(listed(bound[-1]))
-    below = [float(np.mean(p[~np.isnan(p)] < 0.05)) for p in (np.concatenate(chance), np.concatenate(bound))]
-    return Placebos(below[0], below[1], float(np.mean(found)), int((~np.isnan(np.concatenate(bound))).sum()))
+    made = [(random_placebo(pairs, rng), bound_placebo(z, x, pairs, rng)) for _ in range(sets)]
+    chance, bound = ([p_values(placebo) for placebo in kind] for kind in zip(*made, strict=True))
+    return Placebos.of(chance, bound, listed)
 
 
 def random_placebo(pairs: tuple[Ints, Floats], rng: Generator) -> Floats:

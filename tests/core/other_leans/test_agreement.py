@@ -65,7 +65,7 @@ def test_agreement_finds_random_and_alternating_clickers_and_names_the_bound() -
     row = found.annotators.iloc[0]
     assert row["finding"].startswith("answers agree with the others no better than chance: ")
     assert row["finding"].endswith("less than 0.2")
-    assert row["low"] < row["agreement"] < row["high"] < 0.2
+    assert row["low"] < row["effect"] < row["high"] < 0.2
 
 
 def test_agreement_at_the_bound_is_rejected_once_in_twenty_at_most() -> None:
