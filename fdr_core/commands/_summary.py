@@ -48,7 +48,19 @@ def summary(report: Mapping[str, Any], width: int) -> list[str]:
     if any(told.values()):
         names = ", ".join(printable(name) for name, words in told.items() if words)
         lines.append(f"{names}: {next(filter(None, told.values()))}")
-    return [*lines, report["guarantee"]["sentence"]]
+    return [*lines, report["guarantee"]["sentence"], *_other_leans(report.get("other_leans") or [])]
+
+
+def _other_leans(lists: list[dict[str, Any]]) -> list[str]:
+    """Each list beyond position: whom it names, what it promises, and what placebos gave."""
+    lines = []
+    for one in lists:
+        flagged = [row for row in one["annotators"] if row["flagged"]]
+        lines += ["", f"{one['lean']}: {len(flagged)} of {plural(len(one['annotators']), 'annotator')} flagged"]
+        shown = flagged if one["how"] != "goes with" else one["annotators"][:MOST_ROWS]
+        lines += [f"  {printable(str(row['annotator']))}: {row['finding']}" for row in shown]
+        lines += [f"- {said}" for said in (*one["reasons"], one["promise"] + ".", one["placebos"]) if said]
+    return lines
 
 
 def say_left_out(excluded: Mapping[str, int]) -> None:

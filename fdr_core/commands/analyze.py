@@ -10,6 +10,7 @@ import click
 from fdr_core import detect
 from fdr_core.commands._archives import ENGINES, Summed, name_of, sum_sources
 from fdr_core.commands._formats import format_options
+from fdr_core.commands._leans import Asked, lean_options
 from fdr_core.commands._options import detection_options
 from fdr_core.commands._progress import progress_bar
 from fdr_core.commands._summary import say_left_out, summary, terminal_width
@@ -33,6 +34,7 @@ FLAGS_FOUND = 1
 @click.option("--master", help="Spark: address of the cluster [local[*]].")
 @detection_options()
 @format_options
+@lean_options
 @click.pass_context
 @exits_2_on_bad_input
 def analyze(
@@ -46,6 +48,7 @@ def analyze(
     engine: str,
     master: str | None,
     detection: dict[str, Any],
+    asked: Asked,
     reading: dict[str, Any],
 ) -> None:
     """
@@ -66,7 +69,7 @@ def analyze(
     if summed.statistics.annotators.tolist() == [POOLED]:
         click.echo(POOLED_NOTE, err=True)
     say_left_out(summed.data.get("excluded") or {})
-    report = judge(summed, detection, title=title)
+    report = judge(summed, detection, asked, title=title)
     if pseudonymise:
         report = pseudonymised(report)
     if as_json:
@@ -80,12 +83,15 @@ def analyze(
         context.exit(FLAGS_FOUND)
 
 
-def judge(summed: Summed, detection: Mapping[str, Any], *, title: str | None = None) -> dict[str, Any]:
+def judge(
+    summed: Summed, detection: Mapping[str, Any], asked: Asked | None = None, *, title: str | None = None
+) -> dict[str, Any]:
     """Judge the sums and report."""
+    other = asked.report(summed.comparisons, q=detection["q"]) if asked and asked.leans else {}
     with progress_bar("drawing") as progress:
         found = detect(summed.statistics, **detection, progress=progress, clock=time.monotonic)
     today = time.time() // 86_400 * 86_400
-    return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today)
+    return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today, **other)
 
 
 def _stem(data: tuple[str, ...]) -> str:

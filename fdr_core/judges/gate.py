@@ -8,9 +8,9 @@ under one coin, and both orders of a pair, are one observation in [-1, 1].
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.stats import chi2, norm
@@ -22,6 +22,9 @@ from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.evidence import sign_flip_p_values
 from fdr_core.judges.both_orders import lean_units
 from fdr_core.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from fdr_core.other_leans import LeanList
 
 Decision = Literal["pass", "fail", "undecided"]
 
@@ -58,6 +61,8 @@ class Gate:
         About how many more comparisons a decision needs; 0 where it is made.
     reason : str
         One sentence.
+    of : str
+        "position", or the feature leant to; then a lean is the share of pairs that it decides (`gate_lean`).
     """
 
     judge: object
@@ -73,6 +78,7 @@ class Gate:
     more_needed: int = 0
     reason: str = ""
     anytime: bool = field(default=False, repr=False)
+    of: str = "position"
 
 
 def gate(
@@ -127,6 +133,45 @@ def gate(
         else:
             found.append(decide(judge, values, n, max_lean=max_lean, alpha=alpha_each))
     return found
+
+
+def gate_lean(
+    found: LeanList, *, judges: Sequence[object] | None = None, max_lean: float = 0.1, alpha: float = 0.05
+) -> list[Gate]:
+    """
+    Decide about another lean than position's, from its list.
+
+    Parameters
+    ----------
+    found : of `fdr_core.other_leans.detect_leans`; without gold every judge is undecided, and the reason says why.
+    judges, max_lean, alpha : as in `gate`; max_lean is a share of the pairs in which the two differ.
+    """
+    _check(max_lean, alpha, None, False)
+    rows = {str(row["annotator"]): row for row in found.annotators.to_dict("records")}
+    wanted = list(rows) if judges is None else [str(judge) for judge in judges]
+    unknown = [judge for judge in wanted if judge not in rows]
+    if unknown:
+        raise InputError(f"the log names no judge {unknown[0]!r}; it names {', '.join(list(rows)[:10])}; check --judge")
+    level = alpha / len(wanted)
+    return [_gate_of_row(found, rows[judge], max_lean, level) for judge in wanted]
+
+
+def _gate_of_row(found: LeanList, row: Mapping[Any, Any], max_lean: float, alpha: float) -> Gate:
+    lean, n, is_told = float(row["effect"]), int(row["answers"]), not math.isnan(row["effect"])
+    spread = float(row["high"] - row["low"]) / (2 * float(norm.isf(0.025))) * math.sqrt(max(n, 1))
+    reach = float(norm.isf(alpha)) * spread / math.sqrt(max(n, 1))
+    seen = _Measured(lean, max(lean - reach, -1.0), min(lean + reach, 1.0), spread, float(row["p_value"]))
+    if not is_told or found.how == "goes with":
+        reason = " ".join(found.reasons) if is_told else row["finding"]
+        return Gate(
+            row["annotator"], "undecided", lean, seen.low, seen.high, seen.p_even, n, n, max_lean, alpha, 0, reason,
+            of=found.lean,
+        )  # fmt: skip
+    decision: Decision = "fail" if seen.is_beyond(max_lean) else "pass" if seen.is_within(max_lean) else "undecided"
+    made = _result(row["annotator"], decision, seen, n, n, max_lean=max_lean, alpha=alpha)
+    way = "towards" if lean > 0 else "away from"
+    reason = f"the lean is beyond {max_lean:g}, {way} {found.chosen}" if decision == "fail" else made.reason
+    return replace(made, reason=reason, of=found.lean)
 
 
 def judge_units(comparisons: Comparisons, judge: object) -> tuple[Floats, int]:

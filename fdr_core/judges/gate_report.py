@@ -28,10 +28,13 @@ def markdown(gates: Sequence[Gate], *, has_baseline: bool = False) -> str:
         )
     error = gates[0].alpha * len(gates)
     kind = "at any time of looking" if gates[0].anytime else "at this one look"
-    lines += [
-        "",
-        f"Lean: share of first-shown wins less second-shown. Wrong fails, and wrong passes: at most {error:g}, {kind}.",
-    ]
+    of = gates[0].of
+    lean = (
+        "share of first-shown wins less second-shown"
+        if of == "position"
+        else f"of pairs that differ in {of}, how many more go to the side with more of it than quality and side explain"
+    )
+    lines += ["", f"Lean: {lean}. Wrong fails, and wrong passes: at most {error:g}, {kind}."]
     return "\n".join(lines) + "\n"
 
 

@@ -198,7 +198,7 @@ class _Question:
         if tried is not None and not tried.are_sound:
             reasons.append(f"{tried}: more than a list could be believed with, so there is none.")
             lists = [(q_value, np.zeros_like(on_list)) for q_value, on_list in lists]
-        over = "this list" if self._scope == "each" else "all lists of leans together"
+        over = "each list" if self._scope == "each" else "all lists of leans together"
         promise = (
             f"At most {self._q:.0%} of {over} false on average, measured; {quality}; a lean counts beyond "
             f"{self._least:g} in log odds at a typical difference"

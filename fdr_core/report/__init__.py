@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fdr_core.report.document import pseudonymised, report_of_data
-from fdr_core.report.tables import annotators_csv, ranking_csv, report_json
+from fdr_core.report.tables import annotators_csv, leans_csv, ranking_csv, report_json
 
 __all__ = [
     "FILES",
@@ -31,6 +31,7 @@ _WRITERS: Mapping[str, Callable[[Report], bytes]] = {
     "report.json": report_json,
     "annotators.csv": annotators_csv,
     "ranking.csv": ranking_csv,
+    "leans.csv": leans_csv,
 }
 FILES: tuple[str, ...] = tuple(_WRITERS)
 MEDIA_TYPES: Mapping[str, str] = {
@@ -38,6 +39,7 @@ MEDIA_TYPES: Mapping[str, str] = {
     "report.json": "application/json",
     "annotators.csv": "text/csv; charset=utf-8",
     "ranking.csv": "text/csv; charset=utf-8",
+    "leans.csv": "text/csv; charset=utf-8",
 }
 
 
@@ -47,10 +49,12 @@ def render(report: Report, name: str) -> bytes:
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Write all files into a folder, made if need be, and return their paths."""
+    """Write the files into a folder, made if need be, and return their paths; leans beyond position only if asked."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name in FILES:
+        if name == "leans.csv" and not report.get("other_leans"):
+            continue
         path = folder / name
         path.write_bytes(render(report, name))
         written.append(path)

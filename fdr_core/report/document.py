@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fdr_core import Comparisons, Detection, SufficientStatistics
+    from fdr_core.other_leans import LeanList
+    from fdr_core.other_leans.taste import WithoutTaste
 
 SCHEMA_VERSION = 2
 ANNOTATOR_KEYS = (
@@ -29,6 +31,10 @@ METHOD_KEYS = (
 ITEM_KEYS = (
     "item", "label", "score", "se", "rank", "rank_low", "rank_high", "raw_score", "raw_rank", "component",
 )  # fmt: skip
+LEAN_KEYS = (
+    "annotator", "name", "answers", "effect", "low", "high", "p_value", "q_value", "flagged", "finding",
+)  # fmt: skip
+LIST_KEYS = ("lean", "chosen", "how", "promise", "reasons", "placebos", "gold_needed")
 CHANGE_KEYS = ("above", "below", "raw_difference", "difference", "probability")
 DATA_KEYS = (
     "source", "run", "finished_at", "sha256", "answers", "annotators", "items", "ties", "coins", "coin_source",
@@ -46,8 +52,13 @@ def report_of_data(
     *,
     title: str | None = None,
     made_at: float | None = None,
+    leans: "Mapping[str, LeanList] | None" = None,
+    taste: "WithoutTaste | None" = None,
 ) -> dict[str, Any]:
-    """The report of an analysis, with what is to be said of its data; with its sums also the heaviest answers."""
+    """The report of an analysis, with what is to be said of its data; with its sums also the heaviest answers.
+
+    ``leans``, ``taste`` : beyond position, where they were asked for.
+    """
     return document(
         title=title,
         made_at=made_at,
@@ -65,7 +76,22 @@ def report_of_data(
         ranking=_rows(detection.ranking),
         order_changes=_rows(detection.order_changes),
         versions=versions(),
+        other_leans=[lean_document(one) for one in (leans or {}).values()],
+        without_taste=taste_document(taste),
     )
+
+
+def lean_document(found: "LeanList") -> dict[str, Any]:
+    """A lean's list as plain values."""
+    facts = {**vars(found), "placebos": None if found.placebos is None else str(found.placebos)}
+    return {**only(facts, LIST_KEYS), "annotators": [only(row, LEAN_KEYS) for row in _rows(found.annotators)]}
+
+
+def taste_document(found: "WithoutTaste | None") -> dict[str, Any] | None:
+    """The ranking without the crowd's taste as plain values."""
+    if found is None:
+        return None
+    return {"reason": found.reason, "tastes": plain(_rows(found.tastes)), "ranking": plain(_rows(found.ranking))}
 
 
 def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +108,15 @@ def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
     }
     heaviest = [{**row, "annotator": numbers[row["annotator"]], "task": None} for row in report["heaviest_answers"]]
     data = {**report["data"], "source": None}
-    return {**report, "annotators": annotators, "heaviest_answers": heaviest, "data": data}
+    others = [
+        {
+            **one,
+            "annotators": [{**row, "annotator": numbers[row["annotator"]], "name": None} for row in one["annotators"]],
+        }
+        for one in report.get("other_leans") or []
+    ]
+    hidden_rows = {"annotators": annotators, "heaviest_answers": heaviest, "other_leans": others}
+    return {**report, **hidden_rows, "data": data}
 
 
 def document(
@@ -104,9 +138,10 @@ def document(
     }
     order = (
         "data", "parameters", "audit", "method", "guarantee", "annotators", "ranking", "order_changes", "versions",
-        "title", "made_at", "heaviest_answers",
+        "title", "made_at", "heaviest_answers", "other_leans", "without_taste",
     )  # fmt: skip
-    return {"schema_version": SCHEMA_VERSION, **{name: {**parts, **rows}[name] for name in order}}
+    known = {"other_leans": [], "without_taste": None, **parts, **rows}
+    return {"schema_version": SCHEMA_VERSION, **{name: known[name] for name in order}}
 
 
 def only(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ MOST_ITEMS = 200
 MOST_DRAWN = 25
 MOST_CHANGES = 50
 # The drawing of the ranking, in its own units.
-LEFT, WIDTH, ROW = 190, 700, 20
+LEFT, WIDTH, ROW, TOP = 190, 700, 20, 34
 
 
 @lru_cache(maxsize=1)
@@ -73,9 +73,74 @@ def report_html(report: Mapping[str, Any]) -> bytes:
             n_within_noise=len(report["order_changes"]) - len(clear),
             labels=labels,
             drawing=ranking_drawing(report["ranking"][:MOST_DRAWN]),
+            other_leans=other_leans_html(report),
         )
     )
     return text.encode("utf-8", "replace")
+
+
+def other_leans_html(report: Mapping[str, Any]) -> str:
+    """What is found beyond position, safe to put into a page; empty where nobody asked."""
+    lists = report.get("other_leans") or []
+    if not lists:
+        return ""
+    template = _environment().get_template("other_leans.html")
+    return template.render(lists=lists, drawing=leans_drawing(lists), taste=report.get("without_taste"))
+
+
+def leans_drawing(lists: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """One panel per lean and one row per annotator, those on a list first, in the drawing's units."""
+    ranked = [(not row["flagged"], k, row) for one in lists for k, row in enumerate(one["annotators"])]
+    told = sorted((entry for entry in ranked if entry[2]["effect"] is not None), key=lambda entry: entry[:2])
+    rows: dict[Any, dict[str, Mapping[str, Any]]] = {row["annotator"]: {} for *_, row in told}
+    for one in lists:
+        for row in one["annotators"]:
+            if row["annotator"] in rows:
+                rows[row["annotator"]][one["lean"]] = row
+    shown = list(rows)[:MOST_DRAWN]
+    if not shown:
+        return None
+    place = {label: TOP + ROW * k for k, label in enumerate(shown)}
+    names = [{"y": y, "words": str(_name(rows[label]))} for label, y in place.items()]
+    width = (WIDTH - LEFT) / len(lists)
+    panels = [_panel(one, rows, place, LEFT + k * width, width) for k, one in enumerate(lists)]
+    bottom = TOP + ROW * len(shown) - ROW / 2
+    size = {"width": WIDTH, "height": bottom + 22, "bottom": bottom, "left": LEFT - 6, "more": len(rows) - len(shown)}
+    return {"names": names, "panels": panels, **size}
+
+
+def _name(row: Mapping[str, Mapping[str, Any]]) -> Any:
+    first = next(iter(row.values()))
+    return first["name"] or first["annotator"]
+
+
+def _panel(
+    one: Mapping[str, Any], rows: Mapping[Any, Any], place: Mapping[Any, int], left: float, width: float
+) -> dict[str, Any]:
+    """The effects of one lean, 0 at a line, as far as the largest reaches."""
+    own = {label: row for label in place if (row := rows[label].get(one["lean"])) and row["effect"] is not None}
+    ends = [abs(row[end]) for row in own.values() for end in ("low", "high")]
+    reach = max([0.1, *ends])
+    low = -reach if any(row["low"] < 0 for row in own.values()) else 0.0
+
+    def x(value: float) -> float:
+        return float(round(left + 12 + (value - low) / (reach - low) * (width - 24), 1))
+
+    marks = [
+        {
+            "y": place[label],
+            "x": x(row["effect"]),
+            "low": x(row["low"]),
+            "high": x(row["high"]),
+            "flagged": row["flagged"],
+        }
+        for label, row in own.items()
+    ]
+    edge = int(10 * reach) / 10
+    ticks = [
+        {"x": x(at), "words": f"{at:+.0%}" if at else "0"} for at in ((-edge, 0.0, edge) if low < 0 else (0.0, edge))
+    ]
+    return {"title": one["lean"], "middle": left + width / 2, "zero": x(0.0), "marks": marks, "ticks": ticks}
 
 
 def headline(report: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fdr_core.report.document import ANNOTATOR_KEYS, ITEM_KEYS
+from fdr_core.report.document import ANNOTATOR_KEYS, ITEM_KEYS, LEAN_KEYS
 
 # Spreadsheets run cells that begin with these; the wide forms count too.
 FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
@@ -26,6 +26,16 @@ def annotators_csv(report: Mapping[str, Any]) -> bytes:
 def ranking_csv(report: Mapping[str, Any]) -> bytes:
     """One line per item, best first."""
     return _csv(ITEM_KEYS, report["ranking"])
+
+
+def leans_csv(report: Mapping[str, Any]) -> bytes:
+    """One line per lean beyond position and annotator."""
+    rows = [
+        {**row, "lean": one["lean"], "how": one["how"]}
+        for one in report.get("other_leans", ())
+        for row in one["annotators"]
+    ]
+    return _csv(("lean", "how", *LEAN_KEYS), rows)
 
 
 def cell(value: Any) -> Any:

@@ -263,6 +263,7 @@ for _name, _type, _summary in (
     ("report.json", "application/json", "The report as data"),
     ("annotators.csv", "text/csv", "The report's annotators"),
     ("ranking.csv", "text/csv", "The report's ranking"),
+    ("leans.csv", "text/csv", "The report's leans beyond position"),
 ):
     operations.declare(
         "get", f"{PREFIX}/projects/<{ID}:project_id>/runs/<{ID}:run_id>/{_name}", _summary, content_type=_type
