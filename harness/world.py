@@ -36,8 +36,8 @@ HOSTILE = (
 )
 
 
-def register(store: Store, number: int, title: str) -> Project:
-    return store.projects.register("http://127.0.0.1:9", ProjectRef(number, 1), title=title, label_config=PAIRWISE)
+def register(store: Store, number: int, title: str, label_config: str = PAIRWISE) -> Project:
+    return store.projects.register("http://127.0.0.1:9", ProjectRef(number, 1), title=title, label_config=label_config)
 
 
 def simulated(

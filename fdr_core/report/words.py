@@ -255,8 +255,9 @@ def one_per_cause(problems: Iterable[Any]) -> list[dict[str, Any]]:
     causes: dict[tuple[str, str], dict[str, Any]] = {}
     for problem in (SimpleNamespace(**row) if isinstance(row, Mapping) else row for row in problems):
         message, call = cause_of(problem.message)
-        fresh = {"message": message, "call": call, "remedy": problem.remedy, "first_at": problem.first_at, "count": 0}
-        cause = causes.setdefault((message, problem.remedy), {**fresh, "projects": []})
+        fresh = {name: getattr(problem, name, None) for name in ("code", "remedy", "first_at")}
+        fresh |= {"message": message, "call": call, "count": 0, "projects": []}
+        cause = causes.setdefault((message, problem.remedy), fresh)
         cause["count"] += problem.count
         cause["first_at"] = min(cause["first_at"], problem.first_at)
         cause["projects"] += [problem.project_id] if problem.project_id is not None else []

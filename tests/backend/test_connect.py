@@ -424,3 +424,52 @@ def test_sync_command_of_an_unknown_project_exits_1(run: Any, store: Store) -> N
     result = run(sync, "5")
     assert result.exit_code == 1
     assert "no project with the Label Studio id 5 is connected" in result.output
+
+
+WORDS = (
+    '<View><Text name="a" value="$text1"/><Text name="b" value="$text2"/><Choices name="pref" toName="a">'
+    '<Choice value="A is worse"/><Choice value="B is worse"/></Choices></View>'
+)
+
+
+def _words(server: FakeLabelStudio) -> None:
+    server.projects[1]["label_config"] = WORDS
+    result = [{"from_name": "pref", "to_name": "a", "type": "choices", "value": {"choices": ["A is worse"]}}]
+    (number,) = server.annotations
+    server.annotations[number]["result"] = result
+
+
+def test_connect_prints_what_every_answer_means_and_leaves_a_guess_as_a_problem(
+    server: FakeLabelStudio, store: Store, run: Any
+) -> None:
+    _words(server)
+    result = run(connect, "1")
+    assert "'A is worse'" in result.output
+    assert "right                1 answers, such as task 1  (a guess: says that it is worse)" in result.output
+    assert "guessed" in result.output
+    (project,) = store.projects.all()
+    assert project.config["control"] == "pref"
+    assert "reading_guessed" in {problem.code for problem in store.problems.find(project.id)}
+
+
+def test_connect_confirms_a_guess_with_yes_and_takes_another_meaning(
+    server: FakeLabelStudio, store: Store, run: Any
+) -> None:
+    _words(server)
+    assert run(connect, "1", "--yes").exit_code == 0
+    (project,) = store.projects.all()
+    assert project.config["answers"] == {"A is worse": "right", "B is worse": "left"}
+    assert store.problems.find(project.id) == []
+    assert run(connect, "1", "--answers", "A is worse=left,B is worse=right").exit_code == 0
+    assert [row["outcome"] for row in store.comparisons.rows(project.id)] == [1.0]
+
+
+def test_connect_leaves_a_changed_setup_to_the_owner(server: FakeLabelStudio, store: Store, run: Any) -> None:
+    run(connect, "1")
+    server.projects[1]["label_config"] = server.projects[1]["label_config"].replace('"pw"', '"better"')
+    result = run(connect, "1", "--yes")
+    assert "the labelling setup has changed" in result.output
+    assert run(connect, "1", "--changed-setup", "anew").exit_code == 0
+    (project,) = store.projects.all()
+    assert project.config["control"] == "better|pw"
+    assert store.problems.find(project.id) == []

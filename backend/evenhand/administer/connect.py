@@ -15,6 +15,7 @@ from evenhand.projects.reading import check_project, resolve
 from evenhand.publish.cards import LABEL_CONFIG
 from evenhand.settings import Settings, is_loopback
 from evenhand.store import Store
+from evenhand.store.projects import READING_KEYS
 
 BACKEND_TITLE = "Evenhand"
 WEBHOOK_FIX = (
@@ -73,14 +74,20 @@ def connect_project(
     known = store.projects.find(client.url, ref)
     stated = {} if sides is None else {"sides": sides}
     config = parse_config({**values, **stated}, base=known.config if known else None)
-    resolve(config, label_config, known.task_fields if known else ())
+    is_agreed = known is not None and known.agreed is not None and not any(key in values for key in READING_KEYS)
+    if not is_agreed:
+        reading = resolve(config, label_config, known.task_fields if known else ())
+        if config.control is None and len(reading.controls) == 1:
+            config = parse_config({"control": reading.control}, base=config.to_json())
     webhook_changed = _install_webhook(client, settings, ls_project_id)
     backend_was_new = _install_backend(client, settings, ls_project_id)
     title = str(clean(described.get("title") or ""))
     project = store.projects.register(client.url, ref, title=title, label_config=label_config, config=config, by=by)
     store.projects.describe(project.id, title=title, label_config=label_config)
     project = store.projects.set_config(project.id, config, by=by)
-    check_project(store, project)
+    if not is_agreed:
+        project = store.projects.agree(project.id, None)
+    project = check_project(store, project)
     return Connection(project, config, backend_was_new, webhook_changed)
 
 

@@ -2,6 +2,7 @@
 
 import getpass
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +12,31 @@ from evenhand.administer.connect import WHO_SEES_IT, connect_project
 from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import Service, open_service
 from evenhand.domain import Project, Trigger
-from evenhand.ingest.pull import pull_project
+from evenhand.ingest.pull import PullReport, pull_project
 from evenhand.label_studio.webhooks import service_url
 from evenhand.project_config import ProjectConfig, parse_config
-from evenhand.projects.reading import reading_of, setup_of
+from evenhand.projects.reading import (
+    ANEW,
+    KEEP,
+    answers_told,
+    change_config,
+    confirm_reading,
+    open_guesses,
+    reading_of,
+    settle_setup,
+    setup_of,
+)
 from evenhand.projects.sides import ASSIGNMENTS, assignment_of, setting_of, state_sides
 from evenhand.runs.first_look import first_look
+from evenhand.store import Store
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN, other_controls
+from fdr_core.inputs.label_studio.words import answers_from
 from fdr_core.options import BY_NAME
+from fdr_core.report.words import duration
 from fdr_core.terminal import printable
 
+#: Between two lines on how far a reading is.
+TELL_SECONDS = 5.0
 Command = Callable[..., Any]
 SIDES = (*ASSIGNMENTS, *(BY_NAME["sides"].choices or ()))
 
@@ -46,9 +62,16 @@ def _setting_options(command: Command) -> Command:
     is_flag=True,
     help="Show pseudonyms instead of names on the alert cards; there are no review tabs then.",
 )
-@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option(
+    "--changed-setup",
+    type=click.Choice((KEEP, ANEW)),
+    help="After the labelling setup has changed: keep reading as agreed, or read everything anew by today's setup.",
+)
+@click.option("--yes", is_flag=True, help="Ask nothing; what is guessed of the answers counts as confirmed.")
 @says_what_is_wrong
-def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **settings: str | None) -> None:
+def connect(
+    project: int, sides: str | None, pseudonyms: bool, changed_setup: str | None, yes: bool, **settings: str | None
+) -> None:
     """
     Connect the Label Studio project with the id PROJECT to this service.
 
@@ -73,10 +96,11 @@ def connect(project: int, sides: str | None, pseudonyms: bool, yes: bool, **sett
         click.echo(f"Connected Label Studio project {project} ({printable(made.project.title)}).")
         click.echo(f"  ML backend: {'added' if made.backend_was_new else 'up to date'}")
         click.echo(f"  webhook:    {'installed' if made.webhook_changed else 'up to date'}")
-        report = pull_project(service.store, client, made.project, full=True)
+        if changed_setup:
+            settle_setup(service.store, made.project, changed_setup, by=getpass.getuser())
+        report = _pull(service, made.project.id)
         click.echo(f"  first pull: {report.annotations:,} annotations on {report.tasks:,} tasks")
-        if report.unreadable:
-            click.echo(f"  {report.unreadable:,} of them cannot be judged; `evenhand status` says why")
+        _agree(service, made.project.id, yes=yes)
         _state(service, service.store.projects.get(made.project.id), asks=not yes)
         _tell(service, service.store.projects.get(made.project.id))
 
@@ -102,23 +126,80 @@ def _state(service: Service, project: Project, *, asks: bool) -> None:
 
 def _tell(service: Service, project: Project) -> None:
     """What is read, what the audit says of it, and the next step; a run is asked for where there are answers."""
-    reading = reading_of(project)
-    if reading is not None:
-        coin = f", coin {reading.coin!r}" if reading.coin else ""
-        click.echo(f"  reads:      {reading.words}, {reading.shows}{coin}")
-        read = [control.name for control in reading.controls]
-        others = other_controls(setup_of(project.label_config), read)
-        if others:
-            click.echo(
-                f"              not read: {', '.join(others)}; `--controls {','.join((*read, *others))}` judges them "
-                "together, with `--control NAME` apart"
-            )
     address = service.settings.public_url or service_url(service.settings)
     look = first_look(service.store, project, page=f"{address}/ui/projects/{project.id}")
     click.echo(f"  audit:      {look.audit}")
     if look.answers:
         service.store.runs.request(project.id, Trigger.CONNECT, getpass.getuser())
     click.echo(f"Next: {look.next_step}")
+
+
+def _pull(service: Service, project_id: int) -> PullReport:
+    """Read everything, and say how far it is: Label Studio hands out a hundred tasks or so in a second."""
+    started, last = time.monotonic(), 0.0
+
+    def tell(read: int, total: int) -> None:
+        nonlocal last
+        spent = time.monotonic() - started
+        if spent - last > TELL_SECONDS:
+            last = spent
+            left = f", about {duration(spent * (total - read) / read)} left" if 0 < read < total else ""
+            click.echo(f"  reading:    {read:,} of {total:,} tasks{left}", err=True)
+
+    return pull_project(
+        service.store, service.need_client(), service.store.projects.get(project_id), full=True, tell=tell
+    )
+
+
+def _agree(service: Service, project_id: int, *, yes: bool) -> None:
+    """Print how answers are read, and ask where that is a guess; without a terminal a problem stays open."""
+    store, by = service.store, getpass.getuser()
+    project = store.projects.get(project_id)
+    while True:
+        _print_reading(store, project)
+        if not open_guesses(project, reading_of(project)):
+            return
+        if yes:
+            confirm_reading(store, project, by=by)
+            return
+        if not sys.stdin.isatty():
+            click.echo("  Confirm what is guessed with --yes, or correct it with --answers; it stays a problem so far.")
+            return
+        said = click.prompt("Is this right? Enter confirms; else say it, such as 'A is worse=right'", default="yes")
+        if said.strip().lower() in ("yes", "y"):
+            confirm_reading(store, project, by=by)
+            return
+        answers = {**(project.config.get("answers") or {}), **answers_from(said)}
+        change_config(store, project, {"answers": answers}, by=by)
+        _pull(service, project_id)
+        project = store.projects.get(project_id)
+
+
+def _print_reading(store: Store, project: Project) -> None:
+    """The control, the fields, and what every answer means."""
+    reading = reading_of(project)
+    if reading is None:
+        click.echo("  reads:      nothing yet; `evenhand status` says why")
+        return
+    coin = f", coin {reading.coin!r}" if reading.coin else ""
+    click.echo(f"  reads:      {reading.words}, {reading.shows}{coin}")
+    others = other_controls(setup_of(project.label_config), [control.name for control in reading.controls])
+    if others:
+        read = ",".join((*(control.name for control in reading.controls), *others))
+        click.echo(
+            f"              not read: {', '.join(others)}; `--controls {read}` judges them together, with "
+            "`--control NAME` apart"
+        )
+    for told in answers_told(store, project, reading):
+        meaning = told.meaning or "NOT UNDERSTOOD"
+        example = f", such as task {told.task_id}" if told.task_id is not None else ""
+        guess = f"  (a guess: {told.guess})" if told.guess else ""
+        click.echo(f"    {printable(told.answer)!r:<34} {meaning:<14} {told.count:>7,} answers{example}{guess}")
+    for guess in open_guesses(project, reading):
+        click.echo(f"  guessed:    {printable(guess)}")
+    for problem in store.problems.find(project.id):
+        if problem.code in ("unreadable_answers", "setup_changed", "reads_less"):
+            click.echo(f"  Problem: {printable(problem.message)}\n  What to do: {problem.remedy}")
 
 
 def _ask(pseudonyms: bool) -> bool:

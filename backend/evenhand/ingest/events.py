@@ -13,7 +13,7 @@ from evenhand.label_studio import payloads
 from evenhand.label_studio.payloads import Event, ProjectInfo, Setup
 from evenhand.project_config import parse_config
 from evenhand.projects.model_version import current_version
-from evenhand.projects.reading import check_project, reading_of
+from evenhand.projects.reading import check_answers, check_project, reading_of
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.projects import MAX_FIELDS
@@ -267,10 +267,8 @@ def _note_fields(store: Store, project: Project, tasks: Sequence[dict[str, Any]]
 
 def _report_unreadable(store: Store, project: Project, rows: Sequence[Comparison]) -> None:
     """Make answers that cannot be judged, and clocks that cannot be right, visible."""
-    reasons = [row.reason for row in rows if row.status == "unreadable"]
-    if reasons:
-        remedy = "Check the project's settings and its tasks' data; the answers are kept and read again by a full pull."
-        store.problems.open(project.id, "unreadable_answers", f"an answer cannot be judged: {reasons[0]}", remedy)
+    if any(row.status == "unreadable" or row.annotator_id is None for row in rows):
+        check_answers(store, store.projects.get(project.id))
     latest = max((row.updated_at for row in rows), default=0.0)
     if latest > store.clock() + SKEW_SECONDS:
         message = f"an annotation's updated_at lies {latest - store.clock():.0f} s ahead of this machine's clock"

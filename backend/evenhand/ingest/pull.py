@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from evenhand.domain import Applied, Batch, Comparison, Project, Task
@@ -21,7 +22,7 @@ from evenhand.label_studio.payloads import (
 )
 from evenhand.label_studio.people import user_names
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioMissingError
-from evenhand.projects.reading import check_project, reading_of
+from evenhand.projects.reading import check_answers, check_project, reading_of
 from evenhand.projects.solved import resolve_read
 from evenhand.projects.task_states import refresh_states
 from evenhand.store import Store
@@ -29,6 +30,8 @@ from evenhand.store.annotators import removed_name
 from fdr_core.inputs.label_studio.reading import Reading
 
 Json = dict[str, Any]
+#: Hears of how many tasks how many were read.
+Tell = Callable[[int, int], None]
 
 #: What a task holds, and how it is read; predictions are read where judges are.
 KINDS: Mapping[str, Callable[[Json, Task, Reading | None, Json], list[Comparison]]] = {
@@ -99,11 +102,14 @@ class _Seen:
         return sum(int(getattr(applied, name)) for applied in self.applied)
 
 
-def pull_project(store: Store, client: LabelStudioClient, project: Project, *, full: bool) -> PullReport:
+def pull_project(
+    store: Store, client: LabelStudioClient, project: Project, *, full: bool, tell: Tell | None = None
+) -> PullReport:
     """Bring the store to what Label Studio holds; safe to call again at any time.
 
     An incremental pull reads the tasks changed since the last one and checks the totals; where they do not add up,
-    everything is read. The alerts project is pulled for reviewers' decisions only.
+    everything is read. The alerts project is pulled for reviewers' decisions only. `tell` hears, page by page, of how
+    many tasks how many were read.
     """
     started = time.monotonic()
     described = _describe(client, project)
@@ -112,12 +118,13 @@ def pull_project(store: Store, client: LabelStudioClient, project: Project, *, f
     project = store.projects.describe(
         project.id, title=clean(described.get("title")), label_config=clean(described.get("label_config"))
     )
-    check_project(store, project)
+    project = check_project(store, project)
     horizon = client.server_time.timestamp() + AHEAD_SECONDS if client.server_time else float("inf")
     if project.hinted_at is not None:
         store.projects.take_up_hint(project.id)  # before reading: a hint that comes meanwhile asks again
+    told = None if tell is None else partial(_tell, tell, described.get("task_number"))
     full = full or project.full_pull_needed or project.pull_watermark is None or project.pull_watermark > horizon
-    seen = _pull(store, client, project, full=full)
+    seen = _pull(store, client, project, full=full, told=told)
     if not full:
         _remove_deleted_tasks(store, client, project, described, seen)
         if _difference(store, project, described) != _known_difference(project):
@@ -143,7 +150,26 @@ def pull_project(store: Store, client: LabelStudioClient, project: Project, *, f
     watermark = None if newest is None else min(newest, horizon)
     store.projects.finish_pull(project.id, report.to_json(), watermark=watermark, was_full=full)
     resolve_read(store, project.id, newest=seen.newest, ahead=AHEAD_SECONDS)
+    check_answers(store, store.projects.get(project.id))
+    report_less(store, project, report)
     return report
+
+
+def report_less(store: Store, project: Project, report: PullReport) -> None:
+    """Where a pull reads less than was read before, say so: removed answers are one thing, others another."""
+    before, now = project.counts, store.projects.get(project.id).counts
+    lost = before.get("judged", 0) - now.get("judged", 0)
+    elsewhere = now.get("empty", 0) + now.get("unreadable", 0) - before.get("empty", 0) - before.get("unreadable", 0)
+    if report.is_first or lost <= 0 or elsewhere <= 0:
+        return
+    store.problems.open(
+        project.id,
+        "reads_less",
+        f"the last pull reads {lost:,} answers less than before: {elsewhere:,} that were read hold nothing now that "
+        "is understood",
+        "Look at the page Settings, under Reading: the control, the fields and what answers mean. Nothing is lost; a "
+        "full pull reads all answers again.",
+    )
 
 
 def _describe(client: LabelStudioClient, project: Project) -> Json:
@@ -164,7 +190,18 @@ def _describe(client: LabelStudioClient, project: Project) -> Json:
     return described
 
 
-def _pull(store: Store, client: LabelStudioClient, project: Project, *, full: bool) -> _Seen:
+def _tell(tell: Tell, total: object, seen: _Seen) -> None:
+    tell(len(seen.tasks), total if isinstance(total, int) else len(seen.tasks))
+
+
+def _pull(
+    store: Store,
+    client: LabelStudioClient,
+    project: Project,
+    *,
+    full: bool,
+    told: Callable[[_Seen], None] | None = None,
+) -> _Seen:
     """Read pages and apply each; then remove what the pages no longer show."""
     seen = _Seen()
     since = None
@@ -175,6 +212,8 @@ def _pull(store: Store, client: LabelStudioClient, project: Project, *, full: bo
         project = _learn_fields(store, project, page, seen)
         batch = _read_page(page, reading_of(project), seen, judges=project.config.get("judges", "people") != "people")
         seen.applied.append(store.comparisons.apply(project.id, replace(batch, as_of=as_of, reads_anew=reads_anew)))
+        if told is not None:
+            told(seen)
     within = None if full else seen.tasks
     seen.applied.append(
         store.comparisons.delete_missing(project.id, seen.annotations, as_of=as_of, within_tasks=within)

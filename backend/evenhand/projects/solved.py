@@ -20,8 +20,6 @@ def _events_are_taken_again(store: Store) -> bool:
 
 
 def resolve_read(store: Store, project_id: int, *, newest: float | None, ahead: float) -> None:
-    """After a pull: close what it no longer sees, answers that cannot be judged and times in the future."""
-    if not store.projects.get(project_id).counts.get("unreadable"):
-        store.problems.resolve(project_id, "unreadable_answers")
+    """After a pull: close what it no longer sees, times in the future."""
     if newest is None or newest <= store.clock() + ahead:
         store.problems.resolve(project_id, "clock_skew")

@@ -165,6 +165,11 @@ class ProjectStore(Aggregate):
         """The sequence number to pass as `as_of` for what a pull started now will find."""
         return self.get(project_id).seq
 
+    def agree(self, project_id: int, agreed: Mapping[str, Any] | None) -> Project:
+        """Note which labelling setup answers are read by, and what was said of it; None: the next one that fits."""
+        self._set(project_id, agreed=None if agreed is None else dict(agreed))
+        return self.get(project_id)
+
     def request_full_pull(self, project_id: int) -> None:
         """Ask the next pull to read everything."""
         self._set(project_id, full_pull_needed=True)

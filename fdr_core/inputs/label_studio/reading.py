@@ -9,10 +9,12 @@ from fdr_core.inputs.label_studio.setup import Control, ControlType, Repeat, Set
 from fdr_core.inputs.label_studio.words import (
     AnswerMap,
     answer_map,
+    meaning_text,
     numbered_names,
     one_pair,
     option_for,
     order_of,
+    paired_names,
 )
 
 #: Of two items; of several items rated one by one; a ranking of a list; some chosen from a list.
@@ -166,6 +168,50 @@ def resolve(wanted: Wanted, setup: Setup, task_fields: Collection[str] = ()) -> 
     )
 
 
+def difference(before: Reading, after: Reading) -> list[str]:
+    """What would be read otherwise, in sentences; of answers not on offer before those that are guessed."""
+    said: list[str] = []
+    if [c.name for c in before.controls] != [c.name for c in after.controls]:
+        said.append(f"answers would be taken from {after.control!r} instead of {before.control!r}")
+    if (before.form, before.shows) != (after.form, after.shows):
+        said.append(f"{after.words} would show {after.shows}; so far {before.words} shows {before.shows}")
+    said += [
+        f"the {key} would come from {getattr(after, key)!r} instead of {getattr(before, key)!r}"
+        for key in ("coin", "stratum")
+        if getattr(before, key) != getattr(after, key)
+    ]
+    for old, new in zip(before.controls, after.controls, strict=False):
+        said += _other_meanings(old, new)
+        if old.scale != new.scale:
+            said.append(f"the scale of {new.name!r} would be {new.scale} instead of {old.scale}")
+    return said
+
+
+def _other_meanings(old: ReadControl, new: ReadControl) -> list[str]:
+    """Answers that would mean something else than they do."""
+    said = []
+    for answer in dict.fromkeys((*old.outcomes, *sorted(old.answers.skips), *new.answers.guessed)):
+        is_known = answer in old.outcomes or answer in old.answers.skips
+        was, would_be = (_meaning(control.answers, answer) for control in (old, new))
+        if was != would_be or (not is_known and answer in new.answers.guessed):
+            said.append(
+                f"{answer!r} in {new.name!r} would mean {would_be}" + (f" instead of {was}" if is_known else "")
+            )
+    return said
+
+
+def _meaning(answers: AnswerMap, answer: str) -> str:
+    outcome = answers.read(answer)
+    return "nothing that is known" if outcome is None and not answers.is_skip(answer) else meaning_text(outcome)
+
+
+def renamed_control(before: Setup, after: Setup, name: str) -> str | None:
+    """What a control that is gone is called now: the only one of its type that was not there before."""
+    gone = before.control(name)
+    fresh = [c.name for c in after.controls if gone and c.type == gone.type and c.name not in before.names]
+    return fresh[0] if gone and name not in after.names and len(fresh) == 1 else None
+
+
 def other_controls(setup: Setup, read: Collection[str]) -> list[str]:
     """Comparison controls that a project has beside those that are read."""
     others = [c for c in setup.controls if c.name not in read and _kind(c, setup) in ("pair", "ranking")]
@@ -316,8 +362,8 @@ class _Fields:
         """Two fields that are shown and differ in their side; within a Repeater, those that are repeated."""
         fields = [name for name in self._setup.fields.values() if not self._repeat or self._repeat.flag in name]
         found = one_pair(fields)
-        if found is not None:
-            self.guesses.append(f"the items' fields, {found[0]!r} and {found[1]!r}, by their names")
+        if found is not None and not paired_names(found):
+            self.guesses.append(f"the items' fields, {found[0]!r} and {found[1]!r}: no others are shown")
         return found
 
     def _rated(self, controls: Sequence[Control]) -> list[str]:

@@ -142,6 +142,11 @@ def outcome_given(answer: str, meaning: float | str) -> float | None:
     return number
 
 
+def meaning_text(outcome: float | None) -> str:
+    """A meaning as `--answers` takes it."""
+    return {None: "skip", 1.0: "left", -1.0: "right", 0.0: "tie"}.get(outcome) or f"{outcome:.3g}"
+
+
 def answers_from(answers: Mapping[str, float | str] | str | None) -> dict[str, float | str]:
     """What answers are said to mean, as text or mapping; raises ConfigurationError for what is no meaning."""
     found = answers_from_text(answers) if isinstance(answers, str) else dict(answers or {})

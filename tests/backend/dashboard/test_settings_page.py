@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from evenhand.domain import Project
+from evenhand.domain import Batch, Project, plain_answer
 from evenhand.project_config import parse_config
+from evenhand.projects.reading import check_project
 from evenhand.settings import Settings
 from evenhand.store import Store
 from flask.testing import FlaskClient
@@ -73,3 +76,57 @@ def test_settings_that_do_not_fit_are_explained_and_kept_on_the_form(
     assert "Nothing was saved" in answer.text
     assert said in visible(answer.text).replace("&#39;", "'")
     assert store.projects.get(judged.id).config == before
+
+
+WORDS = (
+    '<View><Text name="a" value="$text1"/><Text name="b" value="$text2"/>'
+    '<Choices name="pref" toName="a">{}</Choices></View>'
+)
+
+
+def _project_of_words(store: Store) -> Project:
+    """A project whose words are a guess, and one answer that is not understood."""
+    offered = "".join(f'<Choice value="{word}"/>' for word in ("A is worse", "B is worse"))
+    project = world.register(store, 1, "Words", label_config=WORDS.format(offered))
+    rows = [plain_answer(1, "7", "x", "y", -1.0, at=1.0), plain_answer(2, "7", "x", "y", 0.0, at=2.0)]
+    unknown = replace(rows[1], word="Meh", status="unreadable", reason="answer 'Meh' is not understood", outcome=None)
+    store.comparisons.apply(project.id, Batch(comparisons=[replace(rows[0], word="A is worse"), unknown]))
+    check_project(store, store.projects.get(project.id))
+    return store.projects.get(project.id)
+
+
+def test_reading_shows_what_answers_mean_and_an_owner_corrects_it(
+    fresh: tuple[FlaskClient, Store, Settings],
+) -> None:
+    client, store, _ = fresh
+    project = _project_of_words(store)
+    page = get(client, f"/ui/projects/{project.id}/settings")
+    assert "says that it is worse" in page
+    assert 'name="means 0" value=""' in page  # what is not understood stands first
+    form = {"action": "save", "means 0": "tie", "means 1": "right", "means 2": "left"}
+    assert post(client, f"/ui/projects/{project.id}/reading", **form).status_code == 302
+    changed = store.projects.get(project.id)
+    assert changed.config["answers"] == {"Meh": "tie", "A is worse": "right", "B is worse": "left"}
+    assert changed.full_pull_needed
+    assert "reading_guessed" not in {problem.code for problem in store.problems.find(project.id)}
+    assert "A guess:" not in get(client, f"/ui/projects/{project.id}/settings")
+
+
+def test_meaning_that_is_none_is_explained(fresh: tuple[FlaskClient, Store, Settings]) -> None:
+    client, store, _ = fresh
+    project = _project_of_words(store)
+    answer = post(client, f"/ui/projects/{project.id}/reading", action="save", **{"means 0": "whatever"})
+    assert answer.status_code == 422
+    assert "expected left, right, tie" in visible(answer.get_data(as_text=True))
+
+
+def test_changed_setup_has_two_buttons(fresh: tuple[FlaskClient, Store, Settings]) -> None:
+    client, store, _ = fresh
+    project = _project_of_words(store)
+    graded = "".join(f'<Choice value="{word}"/>' for word in ("A is worse", "A is much worse", "B is worse"))
+    check_project(store, store.projects.describe(project.id, label_config=WORDS.format(graded)))
+    assert "Keep the reading" in get(client, f"/ui/projects/{project.id}/settings")
+    assert post(client, f"/ui/projects/{project.id}/reading", action="keep").status_code == 302
+    assert "Keep the reading" not in get(client, f"/ui/projects/{project.id}/settings")
+    assert post(client, f"/ui/projects/{project.id}/reading", action="anew").status_code == 302
+    assert "A is much worse" in get(client, f"/ui/projects/{project.id}/settings")

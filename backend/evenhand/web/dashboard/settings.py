@@ -10,12 +10,24 @@ from werkzeug.wrappers import Response
 from evenhand.domain import Project
 from evenhand.errors import UnusableValueError
 from evenhand.project_config import ProjectConfig, UnfitSettingsError
-from evenhand.projects.reading import change_config, resolve, setup_of
+from evenhand.projects.reading import (
+    ANEW,
+    KEEP,
+    answers_told,
+    change_config,
+    confirm_reading,
+    open_guesses,
+    reading_of,
+    settle_setup,
+    setup_of,
+    unread,
+)
 from evenhand.store.projects import READING_KEYS
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_store
-from evenhand.web.dashboard.blueprint import ID, bp, form_text, project_page
+from evenhand.web.dashboard.blueprint import ID, bp, form_text, project_page, task_url
 from evenhand.web.dashboard.setting_fields import GROUPS, Field
+from fdr_core.inputs.label_studio.reading import other_controls
 
 FIELDS: tuple[Field, ...] = tuple(field for _, _, fields in GROUPS for field in fields)
 # Left empty these mean "not at all", rather than the default.
@@ -51,6 +63,35 @@ def change_settings(project_id: int) -> Response:
     return redirect(url_for("dashboard.settings", project_id=project_id))
 
 
+@bp.post(f"/projects/<{ID}:project_id>/reading")
+def change_reading(project_id: int) -> Response:
+    """Say what answers mean, confirm what is guessed, or settle what a changed labelling setup means."""
+    store, user = get_store(), current_user()
+    found, by = store.projects.get(project_id), user.name if user else "unknown"
+    action = form_text("action")
+    try:
+        if action in (KEEP, ANEW):
+            settle_setup(store, found, action, by=by)
+            flash("The reading stays as it is." if action == KEEP else "All answers are read anew by the next pull.")
+        else:
+            answers = {**(found.config.get("answers") or {}), **_meanings(found)}
+            changed = change_config(store, found, {"answers": answers or None}, by=by)
+            confirm_reading(store, changed, by=by)
+            flash("Saved. Where a meaning changed, the next pull reads all answers again.")
+    except UnusableValueError as error:
+        shown = _shown(ProjectConfig.model_validate(found.config))
+        return make_response(_form(found, shown, message=str(error)), error.status)
+    return redirect(url_for("dashboard.settings", project_id=project_id) + "#reading")
+
+
+def _meanings(found: Project) -> dict[str, str]:
+    """What the form says of answers, where that is not what they mean already."""
+    reading = reading_of(found)
+    told = answers_told(get_store(), found, reading) if reading else []
+    typed = {one.answer: form_text(f"means {place}") for place, one in enumerate(told)}
+    return {one.answer: typed[one.answer] for one in told if typed[one.answer] not in ("", one.meaning)}
+
+
 def _form(found: Project, values: Mapping[str, Any], *, message: str, wrong: Mapping[str, str] | None = None) -> str:
     """The page with these values filled in, and beside each setting that does not fit, why."""
     content = project_page(found, get_store().runs.latest(found.id), "settings")
@@ -65,7 +106,25 @@ def _form(found: Project, values: Mapping[str, Any], *, message: str, wrong: Map
         offered=_offered(found),
         in_use=_in_use(found),
         changes=get_store().decisions.setting_changes(found.id),
+        **_reading(found),
     )
+
+
+def _reading(found: Project) -> dict[str, Any]:
+    """How answers are read, for people: control, fields, what each answer means, and what is not read."""
+    store, reading = get_store(), reading_of(found)
+    if reading is None:
+        return {"reading": None, "unread": unread(store, found)}
+    read = [control.name for control in reading.controls]
+    return {
+        "reading": reading,
+        "told": answers_told(store, found, reading),
+        "is_fixed": reading.form != "pair" or any(control.type == "pairwise" for control in reading.controls),
+        "guesses": open_guesses(found, reading),
+        "others": other_controls(setup_of(found.label_config), read),
+        "unread": [row for row in unread(store, found) if row["word"] is None],
+        "task_url": lambda task: task_url(found, task),
+    }
 
 
 def _typed(field: Field) -> Any:
@@ -105,12 +164,9 @@ def _text(value: Any) -> Any:
 
 def _in_use(found: Project) -> dict[str, str | None]:
     """The control and fields that are read now, to be shown where nothing is set."""
-    try:
-        config = ProjectConfig.model_validate(found.config)
-        reading = resolve(config, found.label_config, found.task_fields)
-    except UnusableValueError:
-        return {}
-    return {key: getattr(reading, key) for key in ("control", "item_left", "item_right", "coin", "stratum")}
+    reading = reading_of(found)
+    names = ("control", "item_left", "item_right", "coin", "stratum")
+    return {key: getattr(reading, key) for key in names} if reading else {}
 
 
 def _offered(found: Project) -> dict[str, list[str]]:
