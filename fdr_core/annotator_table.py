@@ -80,7 +80,8 @@ def annotator_table(
     """
     m, both, by = len(table.annotators), judgement.opinions, judgement.decision
     left, right, ties = evidence.counts_by_choice(answers, m)
-    facts = Facts(left, right, leans.estimate, leans.low, leans.high, by.listed, by.judged, by.unselectable)
+    lean, skips = (leans.estimate, leans.low, leans.high), audited.skips_by_side
+    facts = Facts(left, right, *lean, by.listed, by.judged, by.unselectable, skips)
     frame = pd.DataFrame(
         {
             "annotator": table.annotators,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fdr_core.answers import Answers, Sums, sum_answers
+from fdr_core.answers import Answers, Skipped, Sums, sum_answers
 from fdr_core.audit import AuditInput
 from fdr_core.audit.classes import guessed_classes
-from fdr_core.codes import mix
+from fdr_core.codes import joint_codes, mix
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import InputError
 from fdr_core.inputs.label_keys import label_keys
@@ -29,7 +29,7 @@ class AnswerTable:
     annotators: NDArray[np.object_]
     items: NDArray[np.object_]
     statistics: SufficientStatistics
-    skips: tuple[Ints, Ints, Floats]
+    skips: Skipped
     comparisons: Comparisons | None
 
     @classmethod
@@ -45,7 +45,7 @@ class AnswerTable:
         answers, sums = statistics.answers(), statistics.sums
         if not len(answers):
             raise InputError("there are no answers; expected at least one comparison")
-        left, right, count = statistics.skips()
+        skips = statistics.skips()
         annotators, items = statistics.annotators, statistics.items
         alive = sums.counts > 0
         shown = np.zeros(len(items), dtype=bool)
@@ -55,9 +55,8 @@ class AnswerTable:
             answers = answers.relabel(who, what)
             annotators, items = annotators[alive], items[shown]
             sums = sum_answers(answers, len(items), len(annotators))
-            known = shown[left] & shown[right]
-            left, right, count = what[left[known]], what[right[known]], count[known]
-        return cls(answers, sums, annotators, items, statistics, (left, right, count), comparisons)
+            skips = skips.relabel(np.where(alive, who, -1), np.where(shown, what, -1))
+        return cls(answers, sums, annotators, items, statistics, skips, comparisons)
 
     def part_keys(self, coin: Ints) -> Words:
         """What decides into which part of the coins a row comes: the label of its coin, else its pair of items.
@@ -79,6 +78,8 @@ class AnswerTable:
         """What the audit looks at."""
         c = self.comparisons
         item_class, class_names = self._classes()
+        told = self.statistics.sides_by_seed()
+        self._refuse_moved(told)
         return AuditInput(
             self.answers,
             self.sums,
@@ -87,9 +88,36 @@ class AnswerTable:
             self.statistics.excluded,
             stratum=None if c is None or c.stratum is None else _first_by_coin(c.coin, c.stratum)[self.answers.coin],
             time=None if c is None or c.time is None else _first_by_coin(c.coin, c.time)[self.answers.coin],
+            shown_at=None if c is None or c.time is None else self._shown_at,
             item_class=item_class,
             class_names=class_names,
+            drawn_share=float(self.answers.weight @ (told > 0) / self.sums.n),
         )
+
+    def _shown_at(self) -> Floats:
+        """(rows,) when the annotator first saw the pair so, under its coin; NaN where that is not known."""
+        c, rows, n = self.comparisons, self.answers, len(self.answers)
+        assert c is not None
+        assert c.time is not None
+        columns = ((rows.annotator, c.annotator), (rows.coin, c.coin), (rows.left, c.left), (rows.right, c.right))
+        shown = np.zeros(n + len(c), dtype=np.int64)
+        for of_rows, of_answers in columns:
+            shown = joint_codes(shown, np.concatenate([of_rows, of_answers]))
+        first = np.full(int(shown.max()) + 1, np.inf)
+        np.minimum.at(first, shown[n:], np.where(np.isnan(c.time), np.inf, c.time))
+        return np.where(np.isinf(first), np.nan, first)[shown[:n]]
+
+    def _refuse_moved(self, told: Ints) -> None:
+        """Raise where a pair does not stand as the seed of its coin has it; ``told`` by `sides_by_seed`."""
+        moved = np.flatnonzero(told < 0)
+        if len(moved):
+            names = self.statistics.coin_labels()
+            coins = list(dict.fromkeys(str(names.get(code, code)) for code in self.answers.coin[moved].tolist()))
+            named = f"{', '.join(coins[:3])}{' ...' if len(coins) > 3 else ''}"
+            raise InputError(
+                f"{len(moved):,} answers, under the coins {named}, show another item left than the seed in the coin's "
+                "name; items were moved after the coins were drawn: restore the tasks, or read them without it"
+            )
 
     def _classes(self) -> tuple[Ints | None, Sequence[str]]:
         """Class of every item: as named by the caller, else guessed from the items' names."""

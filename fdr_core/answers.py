@@ -6,7 +6,7 @@ Notation (design matrices are never built): ``D`` has one row per answer with +1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats, Ints, Mask
 
 #: Up to this many items, sums over pairs of them are held in a table while they are computed.
 _MOST_TABLED = 2000
@@ -68,6 +68,33 @@ class Answers:
         """Return a table without rows."""
         none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
         return Answers(none, none, none, nothing, none, nothing)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Presentations that were skipped instead of answered, and how often; ``annotator`` is -1 where it is not known."""
+
+    annotator: Ints
+    left: Ints
+    right: Ints
+    count: Floats
+
+    @classmethod
+    def of(cls, counts: Mapping[tuple[int, int, int], int]) -> Skipped:
+        """From numbers by (annotator, left, right); whatever was taken back again is left out."""
+        kept = [(*key, count) for key, count in counts.items() if count > 0]
+        table = np.array(kept, dtype=np.int64).reshape(-1, 4)
+        return cls(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.float64))
+
+    def take(self, chosen: Mask) -> Skipped:
+        """Return the chosen ones."""
+        return Skipped(self.annotator[chosen], self.left[chosen], self.right[chosen], self.count[chosen])
+
+    def relabel(self, annotator: Ints, item: Ints) -> Skipped:
+        """Return the same with other codes; those of items without one (-1) are left out."""
+        known = self.take((item[self.left] >= 0) & (item[self.right] >= 0))
+        who = np.where(known.annotator >= 0, annotator[known.annotator], -1)
+        return Skipped(who, item[known.left], item[known.right], known.count)
 
 
 def rows_of(answers: Answers, annotators: Ints, n_annotators: int) -> tuple[Ints, Ints]:

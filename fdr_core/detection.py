@@ -13,12 +13,20 @@ import pandas as pd
 from fdr_core.annotator_table import Decision, Judgement, annotator_table
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
-from fdr_core.audit import PLACED, Audit, audit
+from fdr_core.audit import FEWEST_TO_COMPARE, PLACED, Audit, audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
 from fdr_core.differences import Opinions, differences
-from fdr_core.guarantee import MEASURED, NOBODY, Guarantee, guarantee_of_exact, guarantee_of_lbi, has_proof
+from fdr_core.guarantee import (
+    MEASURED,
+    NOBODY,
+    Guarantee,
+    condition,
+    guarantee_of_exact,
+    guarantee_of_lbi,
+    has_proof,
+)
 from fdr_core.leans import Leans, absolute_leans
 from fdr_core.opinions import Exact, Lbi
 from fdr_core.options import STANDARD_LBI, Options
@@ -177,12 +185,13 @@ def detect(
 
 @dataclass(frozen=True)
 class _Tested:
-    """Exact tests and list, over the judged."""
+    """Exact tests and list, over the judged; ``beside``: of those who left them, by the model, without a proof."""
 
     judged: Ints
     tests: Tests
     listed: WeightedList
     proven: Mask
+    beside: _Tested | None = None
 
 
 def _leans(answers: Answers, table: AnswerTable, audited: Audit) -> tuple[Leans, RelativeLeans | None]:
@@ -207,17 +216,31 @@ def _test(
     judged = np.flatnonzero(audited.assessable)
     if audited.how == "none" or not len(judged):
         return None
-    tests = test_annotators(
-        answers,
-        how=audited.how,
-        n_items=len(table.items),
-        n_annotators=len(table.annotators),
-        judged=judged,
-        leans=leans.side_of_interest(options.min_bias),
-        ridge=ridge,
-        placed=placed,
-        part_key=table.part_keys(audited.coin) if audited.how == "shared coins" else None,
-    )
+    n_items, n_annotators = len(table.items), len(table.annotators)
+
+    def test(how: str, who: Ints, leans: Leans, placed: RelativeLeans | None) -> Tests:
+        return test_annotators(
+            answers,
+            how=how,
+            n_items=n_items,
+            n_annotators=n_annotators,
+            judged=who,
+            leans=leans.side_of_interest(options.min_bias),
+            ridge=ridge,
+            placed=placed,
+            part_key=table.part_keys(audited.coin) if how == "shared coins" else None,
+        )
+
+    tests, beside = test(audited.how, judged, leans, placed), None
+    skips = audited.skips_by_side[judged]
+    moved = judged[skips]
+    if len(moved):
+        tests, judged = tests.of(~skips), judged[~skips]
+    if len(moved) and n_annotators >= FEWEST_TO_COMPARE:
+        by_model = placed or relative_leans(answers, n_items, n_annotators)
+        measured = test("sides fixed", moved, by_model.leans, by_model)
+        found = weighted_list(measured.p_value, np.ones(len(moved)), q=options.q, storey=False)
+        beside = _Tested(moved, measured, found, np.zeros(len(moved), dtype=bool))
     listed = weighted_list(
         tests.p_value,
         tests.weight,
@@ -226,7 +249,7 @@ def _test(
         plain_p_value=tests.plain_p_value,
         above_half=tests.above_half,
     )
-    return _Tested(judged, tests, listed, _proven(tests, listed, options.q, has_proof(audited)))
+    return _Tested(judged, tests, listed, _proven(tests, listed, options.q, has_proof(audited)), beside)
 
 
 def _proven(tests: Tests, listed: WeightedList, q: float, is_whole: bool) -> Mask:
@@ -239,12 +262,13 @@ def _proven(tests: Tests, listed: WeightedList, q: float, is_whole: bool) -> Mas
     return closed_e_bh(np.where(listed.flagged, as_e(tests.log_e), 0.0), q)
 
 
-def _with_proof(guarantee: Guarantee, tested: _Tested | None) -> Guarantee:
-    """Say how many of a measured list hold with a proof."""
+def _with_proof(guarantee: Guarantee, tested: _Tested | None, audited: Audit) -> Guarantee:
+    """Say how many of a measured list hold with a proof, and on which condition."""
     if not tested or tested.tests.log_e is None or guarantee.kind != MEASURED:
         return guarantee
     n, of = int(tested.proven.sum()), int(tested.listed.flagged.sum())
-    return guarantee.adding(f"Of these {of:,}, {n:,} hold with a proof, by bets on the coins." if of else "")
+    told = f"Of these {of:,}, {n:,} hold with a proof, by bets on the coins, {condition(audited)}".rstrip(", ") + "."
+    return guarantee.adding(told if of else "")
 
 
 def _exact(tested: _Tested | None, audited: Audit, table: AnswerTable) -> Exact:
@@ -307,11 +331,14 @@ def _by_exact(audited: Audit, tested: _Tested | None, m: int, q: float) -> Decis
     """The list of the exact tests, with p-values and adjusted ones."""
     listed, out_of_reach = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
     p_value, q_value = np.full(m, np.nan), np.full(m, np.nan)
-    if tested:
-        listed[tested.judged], out_of_reach[tested.judged] = tested.listed.flagged, tested.tests.weight == 0
-        p_value[tested.judged], q_value[tested.judged] = tested.tests.plain_p_value, tested.listed.q_value
+    for part in (tested, tested and tested.beside):
+        if part:
+            listed[part.judged], out_of_reach[part.judged] = part.listed.flagged, part.tests.weight == 0
+            p_value[part.judged], q_value[part.judged] = part.tests.plain_p_value, part.listed.q_value
     strength = -np.nan_to_num(p_value, nan=1.0), -np.nan_to_num(q_value, nan=1.0)
-    guarantee = _with_proof(guarantee_of_exact(audited, q), tested)
+    guarantee = _with_proof(guarantee_of_exact(audited, q), tested, audited)
+    if tested and tested.beside and (n := int(tested.beside.listed.flagged.sum())):
+        guarantee = guarantee.adding(f"Beside it {n:,} whose skips go with the side, measured by a model of judging.")
     can_judge = audited.how != "none"
     judged = audited.assessable & can_judge
     return Decision(listed, judged, out_of_reach, can_judge, 1, guarantee, strength, (p_value, q_value))

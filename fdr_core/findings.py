@@ -13,6 +13,7 @@ from fdr_core.types import Floats, Ints, Mask
 
 ALWAYS_LEFT, ALWAYS_RIGHT = "always left", "always right"
 LEANS_LEFT, LEANS_RIGHT = "leans left", "leans right"
+SKIPS = "skips by side"
 SMALL = "small lean, below your limit"
 SUSPICIOUS = "suspicious, not enough to flag"
 NONE_SEEN = "no lean seen"
@@ -26,6 +27,7 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         ALWAYS_RIGHT: "Flagged; every answer that names a side names the right one.",
         LEANS_LEFT: "Flagged; the left side is favoured beyond what the items explain.",
         LEANS_RIGHT: "Flagged; the right side is favoured beyond what the items explain.",
+        SKIPS: "Skips go with the side of the better item; the answers were judged by a model, without a proof.",
         SUSPICIOUS: "Not flagged; the interval of the bias excludes 0, which happens to honest annotators too.",
         SMALL: "Not flagged; a lean smaller than the smallest lean worth a flag.",
         NONE_SEEN: "Not flagged; the interval of the bias contains 0.",
@@ -47,6 +49,7 @@ class Facts:
     bias, low, high : the estimated bias with its interval.
     flagged : on the list of this detection.
     judged : whether the annotator has enough answers to be tested.
+    skips : whether skips go with the side.
     unselectable : whether the deciding method could not have selected the annotator, whatever the answers.
     """
 
@@ -58,6 +61,7 @@ class Facts:
     flagged: Mask
     judged: Mask
     unselectable: Mask
+    skips: Mask
 
 
 def findings(facts: Facts, *, min_bias: float, can_judge: bool) -> NDArray[np.object_]:
@@ -73,9 +77,9 @@ def findings(facts: Facts, *, min_bias: float, can_judge: bool) -> NDArray[np.ob
     (m,) keys of `FINDINGS`.
     """
     if not can_judge:
-        return np.full(len(facts.bias), NOT_ASSESSABLE, dtype=object)
-    found = np.where(facts.flagged, _leans(facts), _not_flagged(facts, min_bias))
-    return np.asarray(np.where(facts.judged | facts.flagged, found, TOO_FEW), dtype=object)
+        return np.where(facts.skips, SKIPS, NOT_ASSESSABLE).astype(object)
+    found = np.where(facts.judged, _not_flagged(facts, min_bias), TOO_FEW)
+    return np.asarray(np.where(facts.flagged, _leans(facts), np.where(facts.skips, SKIPS, found)), dtype=object)
 
 
 def is_always(left: Ints, right: Ints, bias: Floats) -> Mask:

@@ -37,7 +37,11 @@ FORCED = Guarantee(
     "nothing proven (sides not random)",
     "Coin flips were used although the audit does not support them, so nothing is promised about this list.",
 )
+#: Sides that a recorded seed gives again; sides that chance is said, or seems, to have decided; and all other designs.
 PROVEN, MEASURED = "FDR, proven", "FDR, measured"
+PROVEN_IF = f"{PROVEN} if the sides were assigned by chance"
+#: What the audit tests, as figures name it.
+_TESTED = "sides_p_by_"
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class _Basis:
 #: Of the exact test, by how annotators are tested.
 EXACT = {
     "own coins": _Basis(PROVEN, "proven for this design"),
-    "both orders": _Basis(PROVEN, "proven for this design, where pairs were shown in both orders"),
+    "both orders": _Basis(PROVEN, "proven for this design, pairs in both orders,"),
     "shared coins": _Basis(MEASURED, "checked by simulation, because annotators saw the same order"),
     "sides fixed": _Basis(
         MEASURED, "checked by simulation, with a model of judging, because no coin decided the sides of this design"
@@ -96,8 +100,28 @@ def _modified(q: float) -> str:
 
 
 def has_proof(audit: Audit) -> bool:
-    """Whether the tests of honest annotators are independent of each other and exact, whatever the answers."""
-    return audit.how != "none" and _of_exact(audit).kind == PROVEN
+    """Whether the tests of honest annotators are independent of each other and exact if chance decided the sides."""
+    return audit.how != "none" and _of_exact(audit).kind in (PROVEN, PROVEN_IF)
+
+
+def condition(audit: Audit) -> str:
+    """What a proof rests on: nothing where the coins' seed gives every side again, else why they are believed."""
+    figures = audit.figures
+    if figures["drawn_by_seed"] == 1:
+        return ""
+    told = "if the sides were assigned by chance"
+    if audit.how == "both orders":
+        told = "if chance decided which of them came first, or that does not matter"
+    if figures.get("stated_random"):
+        return f"{told}, as the owner states"
+    tested = ", ".join(name.removeprefix(_TESTED).replace("_", " ") for name in figures if name.startswith(_TESTED))
+    return f"{told}; " + (f"tests by {tested} do not contradict it" if tested else "the data cannot tell")
+
+
+def _on_condition(basis: _Basis, audit: Audit) -> _Basis:
+    """The same basis with its condition, where a proof has one."""
+    told = condition(audit)
+    return _Basis(PROVEN_IF, f"{basis.because} {told}") if told and basis.kind == PROVEN else basis
 
 
 def _of_exact(audit: Audit) -> _Basis:
@@ -108,7 +132,7 @@ def _of_exact(audit: Audit) -> _Basis:
         return _Basis(
             MEASURED, f"checked by simulation, because {few} of the answers stand under coins that several people met"
         )
-    return EXACT[audit.how]
+    return _on_condition(EXACT[audit.how], audit)
 
 
 def _of_lbi(audit: Audit, lbi: KnockoffLBI) -> _Basis:
@@ -125,7 +149,8 @@ def _of_lbi(audit: Audit, lbi: KnockoffLBI) -> _Basis:
         return _Basis(MEASURED, f"checked by simulation{caveat}")
     if lbi.cut == "knockoff" and lbi.aggregate != "evalues":
         return _Basis("modified FDR", f"proven for knockoff LBI{caveat}")
-    return _Basis(PROVEN, f"proven for knockoff LBI{caveat}")
+    proven = _Basis(PROVEN, f"proven for knockoff LBI{caveat}")
+    return _on_condition(proven, audit) if audit.construction == "flip" else proven
 
 
 def _caveat(audit: Audit, lbi: KnockoffLBI) -> str:

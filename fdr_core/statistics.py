@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fdr_core.answers import Answers, Sums, sum_answers
+from fdr_core.answers import Answers, Skipped, Sums, sum_answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
-from fdr_core.inputs.label_keys import label_keys
+from fdr_core.inputs.label_keys import drawn_sides, label_keys
 from fdr_core.types import Floats, Ints, Words
 
 OWN_COIN = -1
@@ -38,7 +38,8 @@ class SufficientStatistics:
         self._is_closed = False
         self._coin_sources: set[CoinSource] = set()
         self._keys_of_coins: Words | None = None
-        self._skips: dict[tuple[int, int], int] = {}
+        self._names_of_coins: Sequence[object] = ()
+        self._skips: dict[tuple[int, int, int], int] = {}
         self.excluded: Counter[str] = Counter()
 
     @classmethod
@@ -55,12 +56,13 @@ class SufficientStatistics:
         *,
         coin_source: CoinSource,
         coin_keys: Words | None = None,
+        coin_names: Sequence[object] = (),
         excluded: Mapping[str, int] | None = None,
     ) -> SufficientStatistics:
         """Build from answers that were summed elsewhere, coded by position in the labels.
 
-        The order of the rows does not matter. Coins come without labels, by the keys of these at most, so nothing can
-        be added or merged later.
+        The order of the rows does not matter. Coins come by the keys of their labels, and by the labels only where
+        these tell how they fell, so nothing can be added or merged later.
         """
         statistics = cls()
         statistics._annotators = {label: code for code, label in enumerate(annotators)}
@@ -75,7 +77,7 @@ class SufficientStatistics:
             statistics._coin_sources.add(coin_source)
         statistics._chunks.append(rows)
         statistics._next_coin = int(rows.coin.max(initial=-1)) + 1
-        statistics._keys_of_coins = coin_keys
+        statistics._keys_of_coins, statistics._names_of_coins = coin_keys, coin_names
         statistics._is_closed = True
         statistics.excluded.update(excluded or {})
         return statistics
@@ -124,30 +126,35 @@ class SufficientStatistics:
         moved = Answers(
             annotator[theirs.annotator], item[theirs.left], item[theirs.right], theirs.outcome, coin, theirs.weight
         )
-        for (left, right), count in other._skips.items():
-            pair = (int(item[left]), int(item[right]))
-            self._skips[pair] = self._skips.get(pair, 0) + count
+        for (who, left, right), count in other._skips.items():
+            skipped = (int(annotator[who]) if who >= 0 else -1, int(item[left]), int(item[right]))
+            self._skips[skipped] = self._skips.get(skipped, 0) + count
         self.excluded.update(other.excluded)
         self._coin_sources |= other._coin_sources
         self._needs_compaction = True
         self._chunks.append(moved)
         return self
 
-    def skip(self, left: Hashable, right: Hashable, count: int = 1) -> SufficientStatistics:
-        """Note skipped presentations (a negative count takes them back); the audit asks whether sides matter."""
-        pair = (self._items.setdefault(left, len(self._items)), self._items.setdefault(right, len(self._items)))
-        self._skips[pair] = self._skips.get(pair, 0) + count
+    def skip(
+        self, left: Hashable, right: Hashable, count: int = 1, *, annotator: Hashable | None = None
+    ) -> SufficientStatistics:
+        """Note skipped presentations (a negative count takes them back); the audit asks whether sides matter.
+
+        Whoever gave no answer at all counts as unknown.
+        """
+        who = self._annotators.get(annotator, -1)
+        one, two = (self._items.setdefault(item, len(self._items)) for item in (left, right))
+        skipped = (who, one, two)
+        self._skips[skipped] = self._skips.get(skipped, 0) + count
         return self
 
     def clear_skips(self) -> None:
         """Forget all skipped presentations."""
         self._skips.clear()
 
-    def skips(self) -> tuple[Ints, Ints, Floats]:
-        """Left item, right item and number of the skipped presentations."""
-        kept = [(left, right, count) for (left, right), count in self._skips.items() if count > 0]
-        table = np.array(kept, dtype=np.int64).reshape(-1, 3)
-        return table[:, 0], table[:, 1], table[:, 2].astype(float)
+    def skips(self) -> Skipped:
+        """Skipped presentations."""
+        return Skipped.of(self._skips)
 
     @property
     def annotators(self) -> NDArray[np.object_]:
@@ -171,6 +178,15 @@ class SufficientStatistics:
         else:
             keys[list(self._coins.values())] = label_keys(self._coins)
         return keys
+
+    def sides_by_seed(self) -> Ints:
+        """Of each of the answers, whether its pair stands as the coin's seed has it (`label_keys.drawn_sides`)."""
+        rows, names = self.answers(), self._names_of_coins
+        if self._coins:
+            by_code = np.full(self._next_coin, None, dtype=object)
+            by_code[list(self._coins.values())] = np.array([*self._coins, None], dtype=object)[:-1]
+            names = by_code.tolist()
+        return drawn_sides(names, self.items.tolist(), rows.coin, rows.left, rows.right)
 
     @property
     def coin_source(self) -> CoinSource:
@@ -267,8 +283,8 @@ class SufficientStatistics:
             coin = known[comparisons.coin]
             self._needs_compaction = True
         if comparisons.skips is not None:
-            for left, right in zip(comparisons.skips.left, comparisons.skips.right, strict=True):
-                self.skip(comparisons.items[left], comparisons.items[right], round(weight))
+            for one, two, who in comparisons.skips.labelled(comparisons.annotators, comparisons.items):
+                self.skip(one, two, round(weight), annotator=who)
         for reason, count in comparisons.excluded.items():
             self.excluded[reason] += round(weight) * count
         self._chunks.append(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 
 import numpy as np
 from numpy.random import Generator
 
 from fdr_core.comparisons import Comparisons
+from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.simulate import Simulated
 from fdr_core.types import Floats, Ints
 from harness.scenarios import Scenario
@@ -16,6 +18,16 @@ from harness.scenarios import Scenario
 def _nobody_leans(comparisons: Comparisons) -> Simulated:
     nobody = np.zeros(comparisons.n_annotators, dtype=np.int64)
     return Simulated(comparisons, nobody != 0, np.zeros(comparisons.n_items), nobody)
+
+
+def naming_their_seed(made: Comparisons, *, both_orders: bool = False) -> Comparisons:
+    """The same answers under recorded coins that tell how they fell, as `evenhand prepare` and `record` name them."""
+    names, (coin, first) = {}, np.unique(made.coin, return_index=True)
+    for code, row in zip(coin.tolist(), first.tolist(), strict=True):
+        left = made.items[made.left[row]]
+        drawn = (drawn_coin(1, (code, attempt), left, both_orders=both_orders) for attempt in count())
+        names[code] = next(name for name, is_heads in drawn if is_heads)
+    return Comparisons.from_frame(made.to_frame().assign(coin=[names[code] for code in made.coin.tolist()]))
 
 
 def versions(*, rng: Generator, m: int, each: int, ordinary: int = 0, answers: int = 30) -> Simulated:
@@ -32,15 +44,14 @@ def versions(*, rng: Generator, m: int, each: int, ordinary: int = 0, answers: i
     theta = rng.normal(scale=1.5, size=n_items)
     judged = np.where(theta[one] - theta[two] + rng.logistic(size=who.size) > 0, 1.0, -1.0)
     coin = np.arange(writer.size + who.size)
-    return _nobody_leans(
-        Comparisons.from_arrays(
-            np.concatenate([writer, who]),
-            np.concatenate([left, first + one]),
-            np.concatenate([right, first + two]),
-            np.concatenate([outcome, judged]),
-            coin=coin,
-        )
+    made = Comparisons.from_arrays(
+        np.concatenate([writer, who]),
+        np.concatenate([left, first + one]),
+        np.concatenate([right, first + two]),
+        np.concatenate([outcome, judged]),
+        coin=coin,
     )
+    return _nobody_leans(naming_their_seed(made))
 
 
 def new_items_left(*, rng: Generator, heads: float, recorded: bool, m: int = 60, each: int = 40) -> Simulated:
@@ -56,20 +67,32 @@ def new_items_left(*, rng: Generator, heads: float, recorded: bool, m: int = 60,
     )
 
 
-def drift_between_orders(*, rng: Generator, timed: bool, m: int = 30, each: int = 40) -> Simulated:
-    """Both orders, the original always first; tastes for what is new grow, for each in its way, before the second."""
+def drift_between_orders(*, rng: Generator, first: str, m: int = 30, each: int = 40) -> Simulated:
+    """Both orders; tastes for what is new grow, for each in its way, before the second.
+
+    ``first`` : "original" comes first always; or a coin draws it: "own" for everybody alone, "shared" for a pair.
+    """
     who, pair = np.repeat(np.arange(m), each), np.tile(np.arange(each), m)
     growth = rng.normal(scale=1.5, size=m)[who]
 
     def chosen(drift: Floats | float) -> Ints:
         return np.where(drift + rng.logistic(size=who.size) > 0, 1, -1)
 
-    outcome = np.concatenate([-chosen(0.0), chosen(growth)]).astype(np.float64)
-    left, right = np.concatenate([2 * pair, 2 * pair + 1]), np.concatenate([2 * pair + 1, 2 * pair])
+    fell = {
+        "original": np.zeros(who.size),
+        "own": rng.integers(2, size=who.size),
+        "shared": rng.integers(2, size=each)[pair],
+    }
+    is_new_left = fell[first] > 0
+    left, right = 2 * pair + is_new_left, 2 * pair + 1 - is_new_left
+    new = np.concatenate([chosen(0.0), chosen(growth)])  # 1 where the new item is chosen
+    outcome = new * np.where(np.concatenate([is_new_left, ~is_new_left]), 1.0, -1.0)
     time = np.concatenate([np.arange(who.size), who.size + rng.permutation(who.size)]).astype(np.float64)
-    coin = np.tile(np.arange(who.size), 2)
-    made = Comparisons.from_arrays(np.tile(who, 2), left, right, outcome, coin=coin, time=time if timed else None)
-    return _nobody_leans(made)
+    coin = np.tile(pair if first == "shared" else np.arange(who.size), 2)
+    made = Comparisons.from_arrays(
+        np.tile(who, 2), np.concatenate([left, right]), np.concatenate([right, left]), outcome, coin=coin, time=time
+    )
+    return _nobody_leans(made if first == "original" else naming_their_seed(made, both_orders=True))
 
 
 def null(name: str, label: str, make: partial[Simulated]) -> Scenario:
@@ -103,5 +126,12 @@ PREMISES = (
         for heads in (0.75, 0.6)
         for recorded in (False, True)
     ),
-    null("orders-drift", "both orders, the original first, tastes drift", partial(drift_between_orders, timed=True)),
+    *(
+        null(f"orders-drift{suffix}", f"both orders, {words}, tastes drift", partial(drift_between_orders, first=first))
+        for suffix, first, words in (
+            ("", "original", "the original first"),
+            ("-drawn", "own", "the first drawn for everybody alone"),
+            ("-drawn-shared", "shared", "the first drawn for each pair"),
+        )
+    ),
 )  # fmt: skip

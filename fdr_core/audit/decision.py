@@ -11,7 +11,15 @@ import numpy as np
 from fdr_core.answers import Answers
 from fdr_core.audit.coins import OrdersShown, Presentations, effective_coins, orders_shown
 from fdr_core.audit.figures import FEW_COINS, AuditInput, Enough, describe, enough_beside_items, enough_coins
-from fdr_core.audit.look import BOTH_ORDERS, PLACED, UNKNOWN, SidesLook, look_at_sides
+from fdr_core.audit.look import (
+    BOTH_ORDERS,
+    PLACED,
+    UNKNOWN,
+    SidesLook,
+    look_at_orders,
+    look_at_sides,
+    skips_by_side,
+)
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError, DesignError
 from fdr_core.projection import fixed_design, require_rows
@@ -44,6 +52,7 @@ class Audit:
     assessable_by_lbi : (m,) whether each has enough for knockoff LBI.
     more_needed : (m,) about how many more answers each would need.
     coin : (rows,) the coin of every row of answers as it is used.
+    skips_by_side : (m,) whose skips go with the side, so that no coin decided what remains of their answers.
     """
 
     found: str
@@ -56,6 +65,7 @@ class Audit:
     assessable_by_lbi: Mask = field(repr=False)
     more_needed: Ints = field(repr=False)
     coin: Ints = field(repr=False)
+    skips_by_side: Mask = field(repr=False)
 
     @property
     def shares_coins(self) -> bool:
@@ -99,6 +109,7 @@ def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "aud
         by_lbi.is_so,
         enough.more_needed,
         case.answers.coin,
+        case.skips_by_side,
     )
 
 
@@ -135,6 +146,7 @@ class _Case:
     q: float
     sides: str
     enough: Enough
+    skips_by_side: Mask
     reasons: list[str] = field(default_factory=list)
     remedies: list[str] = field(default_factory=list)
 
@@ -147,11 +159,13 @@ class _Case:
         if orders.are_both and orders.on_purpose:
             answers = answers.with_coin(orders.joined(answers.coin))
         figures = describe(answers, data, orders.share)
-        return cls(data, answers, orders, figures, q, sides, enough_coins(answers, figures["annotators"]))
+        enough = enough_coins(answers, figures["annotators"])
+        return cls(data, answers, orders, figures, q, sides, enough, skips_by_side(answers, data, figures))
 
     def say(self, reason: str, remedy: str | None = None) -> None:
         """Give a reason, and what would help."""
-        self.reasons.append(reason)
+        if reason:
+            self.reasons.append(reason)
         if remedy:
             self.remedies.append(remedy)
 
@@ -161,6 +175,12 @@ class _Case:
         if 1 < len(self.data.class_names) <= _NAMED:
             names = ", ".join(self.data.class_names)
             self.say(f"Items are also tested by class; these were told apart: {names}.")
+        if n_skippers := int(self.skips_by_side.sum()):
+            self.say(
+                f"Skips of {n_skippers} {'person' if n_skippers == 1 else 'people'} go with the side: all their "
+                "answers leave the tests by coins for one by a model of judging; everybody else is tested as before.",
+                "Ask them why they skip, or allow ties.",
+            )
         if figures["components"] > 1:
             self.say(
                 f"The items fall into {figures['components']} groups never compared with each other; each is ranked "
@@ -197,6 +217,8 @@ def _find(case: _Case) -> _Ending:
         case.say(look.reason, look.remedy)
         if case.data.coin_source == "coin":
             return _coins_contradicted(case)
+        if not look.is_explained and not case.orders.are_both:
+            return _items_unexplained(case)
         return _both_orders(case) if case.orders.are_both else _Ending(PLACED, "sides fixed")
     if not look.is_testable and case.data.coin_source != "coin":
         case.say(
@@ -205,8 +227,17 @@ def _find(case: _Case) -> _Ending:
             "State sides='random' if coins decided, or let `evenhand prepare` assign the sides and record the coins.",
         )
         return _Ending(look.found, "none")
-    case.say(look.reason)
+    case.say(look.reason, look.remedy)
     return _Ending(look.found, case.by_coins)
+
+
+def _items_unexplained(case: _Case) -> _Ending:
+    """Judge nobody: whoever likes what stands left seems to lean left."""
+    case.say(
+        "Cannot be judged: some items stand left more often than their scores explain, and people who like them cannot "
+        "be told from people who lean.",
+    )
+    return _Ending(PLACED, "none")
 
 
 def _coins_contradicted(case: _Case) -> _Ending:
@@ -252,8 +283,20 @@ def _both_orders(case: _Case) -> _Ending:
     case.figures.update(describe(case.answers, case.data, case.orders.share))
     case.say(
         f"Both orders were shown: {100 * case.orders.share:.0f} % of the answers belong to pairs that the same "
-        "annotator saw either way round, so its two choices can be compared and no coin is needed."
+        "annotator saw either way round, so its two choices can be compared."
     )
+    look = look_at_orders(case.answers, case.data, case.orders, case.figures)
+    if case.sides == "random":
+        case.figures["stated_random"] = True
+        case.say("The owner states that chance decided which order came first, or that judges have no memory of it.")
+        case.say(f"The data speak against it; please check: {look.objection}" if look.objection else "")
+    elif look.objection:
+        case.say(
+            f"Cannot be judged: {look.objection}",
+            "Let `evenhand prepare --both-orders` draw the first order, or state sides='random' for judges without "
+            "memory.",
+        )
+        return _Ending(BOTH_ORDERS, "none")
     return _Ending(BOTH_ORDERS, "both orders")
 
 
@@ -262,6 +305,7 @@ def _owner_decides(case: _Case, look: SidesLook) -> _Ending:
     if case.sides == "not random":
         case.say("The owner states that sides were not assigned by chance.")
         return _both_orders(case) if case.orders.are_both else _Ending(look.found, "sides fixed")
+    case.figures["stated_random"] = True
     case.say("The owner states that coins decided the sides.")
     if look.found == PLACED:
         case.say(f"The data speak against it; please check. {look.reason}")

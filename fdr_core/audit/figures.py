@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fdr_core import least_evidence
-from fdr_core.answers import Answers, Sums
+from fdr_core.answers import Answers, Skipped, Sums
 from fdr_core.audit.coins import CoinUse, coins_per_annotator
 from fdr_core.codes import distinct_partners
 from fdr_core.design import components_of, information_left, item_solver
@@ -18,10 +19,6 @@ from fdr_core.types import Floats, Ints, Mask
 
 #: Fewer distinct coins than this, shared between annotators, deserve a word beside every flag.
 FEW_COINS = 100
-
-
-def _no_skips() -> tuple[Ints, Ints, Floats]:
-    return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -32,21 +29,25 @@ class AuditInput:
     ----------
     answers, sums : the answers and their sums.
     coin_source : "coin" (recorded), "task" (one per task) or "own" (one per answer).
-    skips : left item, right item and number of the skipped presentations.
+    skips : the skipped presentations.
     excluded : answers left out, by reason.
     stratum, time : (rows,) of the answers, where known: batches that may have been prepared apart.
+    shown_at : gives (rows,) times at which the annotator first saw the pair so, where answers carry times.
+    drawn_share : share of the answers whose sides follow from the seed that their coin names.
     item_class : (items,) where known: who wrote the item, or the like; class_names : of its codes.
     """
 
     answers: Answers
     sums: Sums
     coin_source: str
-    skips: tuple[Ints, Ints, Floats] = field(default_factory=_no_skips)
+    skips: Skipped = field(default_factory=partial(Skipped.of, {}))
     excluded: Mapping[str, int] = field(default_factory=dict)
     stratum: Ints | None = None
     time: Floats | None = None
+    shown_at: Callable[[], Floats] | None = None
     item_class: Ints | None = None
     class_names: Sequence[str] = ()
+    drawn_share: float = 0.0
 
 
 def describe(answers: Answers, data: AuditInput, both_orders_share: float) -> dict[str, Any]:
@@ -61,6 +62,7 @@ def describe(answers: Answers, data: AuditInput, both_orders_share: float) -> di
         "items": n_items,
         "coins": use.n_coins,
         "coin_source": data.coin_source,
+        "drawn_by_seed": round(data.drawn_share, 4),
         "shared_coins": use.is_shared,
         "few_coins": use.is_shared and use.n_coins < FEW_COINS,
         "shared_answers": round(use.shared_answers, 4),
@@ -73,7 +75,7 @@ def describe(answers: Answers, data: AuditInput, both_orders_share: float) -> di
         "answers_median": float(np.median(used)),
         "answers_90th_percentile": float(np.quantile(used, 0.9)),
         "excluded": dict(data.excluded),
-        "skips": round(data.skips[2].sum()),
+        "skips": round(data.skips.count.sum()),
     }
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from scipy.stats import norm
+import numpy as np
+from scipy.stats import binom, norm
 
-from fdr_core.answers import Answers
-from fdr_core.audit.figures import AuditInput
+from fdr_core.answers import Answers, Skipped, sum_answers
+from fdr_core.audit.coins import OrdersShown, effective_coins
+from fdr_core.audit.figures import AuditInput, describe
 from fdr_core.audit.sides import (
     HARMLESS,
     SMALL_TEAM,
@@ -19,30 +21,41 @@ from fdr_core.audit.sides import (
     Gaps,
     GroupTest,
     balance,
+    balance_beyond_gaps,
     coin_gaps,
+    drift,
     group_tests,
     level_of_each,
-    skips_z,
+    skipped_sides,
 )
+from fdr_core.codes import compact_codes
+from fdr_core.types import Ints, Mask
 
 #: What was found in the data.
 RANDOM, BOTH_ORDERS, ONE_ORDER, PLACED = "sides look random", "both orders", "one order per task", "placed"
 UNKNOWN = "cannot be told"
 
-#: Fewer skips than this cannot be tested for a relation to the side.
-MIN_SKIPS = 20
+#: Fewer skips than this of one person are not tested for a relation to the side.
+MIN_SKIPS = 10
 
 _PREPARE = "Assign sides by chance for the next tasks: `evenhand prepare` does it and records the coins."
 
 
 @dataclass(frozen=True)
 class SidesLook:
-    """What was found, why, and what would help; not testable where most items occur under one coin only."""
+    """What was found, why, and what would help.
+
+    Attributes
+    ----------
+    is_testable : not where most items occur under one coin only.
+    is_explained : whether items stand where they stand because of how good they are, as far as can be told.
+    """
 
     found: str
     reason: str
     remedy: str | None = None
     is_testable: bool = True
+    is_explained: bool = True
 
 
 def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -> SidesLook:
@@ -63,9 +76,10 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
             if test.p_value < level_of_each(1, figures["coins"]):
                 return SidesLook(PLACED, _by_group(test), _PREPARE)
         reason = "Most items occur under one coin only, so sides cannot be tested; the recorded coins are trusted."
-        return SidesLook(ONE_ORDER if one_order else UNKNOWN, reason, is_testable=False)
-    for objection in (*_objections(gaps, limit, data, figures), *_skips_object(answers, data, figures)):
-        return objection
+        ask = None if test else "Name a class of every item, such as who wrote it, and sides are tested by class."
+        return SidesLook(ONE_ORDER if one_order else UNKNOWN, reason, ask, is_testable=False)
+    for objection in (*_objections(gaps, limit, data, figures), *_skips_object(figures)):
+        return replace(objection, is_explained=_is_explained(gaps, data, figures))
     tasks = ", one order per task for everybody" if one_order else ""
     weak = "" if abs(gaps.z) <= limit else f" ({limit} is the limit, but so weak a lean does not matter at these sizes)"
     return SidesLook(
@@ -102,7 +116,7 @@ def _objections(gaps: Gaps, limit: float, data: AuditInput, figures: dict[str, A
 
 def _by_group(test: GroupTest) -> str:
     """Say which groups are not balanced."""
-    if test.name in ("item", "class of items"):
+    if "item" in test.name:
         return (
             f"Sides do not look random {test.name} by {test.name}: some stand left too often and others right "
             f"(p = {test.p_value:.1g})."
@@ -113,16 +127,123 @@ def _by_group(test: GroupTest) -> str:
     )
 
 
-def _skips_object(answers: Answers, data: AuditInput, figures: dict[str, Any]) -> Iterator[SidesLook]:
+def _is_explained(gaps: Gaps, data: AuditInput, figures: dict[str, Any]) -> bool:
+    """Whether items stand left as often as the gaps between them explain, by half at least: what else puts them there
+    is not known.
+    """
+    plain = balance("item", gaps.use.answers, gaps.use.coin, data.item_class)
+    beyond = balance_beyond_gaps(gaps, data.item_class)
+    figures["items_p_beyond_gaps"] = round(beyond.p_value, 6)
+    return beyond.p_value >= level_of_each(1, figures["coins"]) or beyond.lean**2 <= plain.lean**2 / 2
+
+
+def skips_by_side(answers: Answers, data: AuditInput, figures: dict[str, Any]) -> Mask:
+    """(m,) whose skips go with the side of the better item; whether most people's do is noted in ``figures``."""
+    m = figures["annotators"]
+    if not len(data.skips.count):
+        return np.zeros(m, dtype=bool)
+    found = skipped_sides(answers, data.skips, figures["items"], m)
+    is_tested = found.n >= MIN_SKIPS
+    level = level_of_each(int(is_tested.sum()) + 1, figures["coins"])
+    is_found = is_tested & (found.p_value < level)
+    votes = found.majority[:m][found.majority[:m] != 0]  # one each: nobody can take the proof from the others alone
+    of_all = min(1.0, 2 * float(binom.cdf(min((votes > 0).sum(), (votes < 0).sum()), len(votes), 0.5)))
+    figures["skips_by_side"] = int(is_found[:m].sum())
+    figures["skips_undo_the_coin"] = bool(is_found[m] or of_all < level)
+    return np.asarray(is_found[:m])
+
+
+def _skips_object(figures: dict[str, Any]) -> Iterator[SidesLook]:
     """Skips that follow the side undo the coin: what remains is no longer random."""
-    n_skips = float(data.skips[2].sum())
-    if n_skips < MIN_SKIPS:
-        return
-    z = skips_z(answers, data.skips, figures["items"])
-    figures["skips_z"] = round(z, 4)
-    if abs(z) > Z_LIMIT:
+    if figures.get("skips_undo_the_coin"):
         yield SidesLook(
             PLACED,
-            f"Skips depend on the side (z = {z:.2f} over {n_skips:.0f} skips), which undoes the coin.",
+            f"Skips depend on the side ({figures['skips']} skips, by many people or by people who are not known), "
+            "which undoes the coin.",
             "Ask annotators not to skip, or allow ties.",
         )
+
+
+@dataclass(frozen=True)
+class OrdersLook:
+    """Which of both orders came first: whether by chance, as far as can be told, and whether that matters.
+
+    ``objection`` : why nobody can be judged; "" where nothing speaks against it.
+    """
+
+    objection: str
+    remedy: str = _PREPARE
+
+
+def look_at_orders(answers: Answers, data: AuditInput, orders: OrdersShown, figures: dict[str, Any]) -> OrdersLook:
+    """Ask whether chance decided which order came first, and whether choices drift from the first to the second.
+
+    People who answer one order after the other may change their mind in between; where the first order is the same for
+    everybody, that looks like a lean.
+    """
+    passes = _Passes.of(answers, data, orders)
+    if passes is None:
+        return OrdersLook("")
+    coin, first = passes.coin, passes.first
+    is_recorded = data.coin_source == "coin"
+    if not is_recorded:
+        coin = effective_coins(first, "own")
+    shown = first.with_coin(coin)
+    own = replace(data, answers=shown, sums=sum_answers(shown, figures["items"], figures["annotators"]))
+    own = replace(own, skips=Skipped.of({}), stratum=None, time=None, shown_at=None)
+    seen = describe(shown, own, 0.0)
+    look = look_at_sides(shown, own, seen)
+    figures.update({name: seen[name] for name in seen if name.startswith("sides_p_by_")})
+    if look.found == PLACED:
+        return OrdersLook(f"chance did not decide which of both orders came first. {look.reason}")
+    if not is_recorded and not look.is_testable and seen["coins"] < len(shown):
+        return OrdersLook("one of both orders came first for everybody, so a change of mind looks like a lean.")
+    tests = list(drift(first.annotator[passes.changed], passes.chosen, coin[passes.changed], data.item_class))
+    for test in tests:
+        figures[f"sides_p_by_{test.name.replace(' ', '_')}"] = round(test.p_value, 6)
+        if test.p_value < level_of_each(len(tests), seen["coins"]) and seen["shared_answers"] > 0:
+            return OrdersLook(
+                f"answers to the second order of a pair drift from those to the first (p = {test.p_value:.1g}), and "
+                "one coin decided for several people which came first."
+            )
+    return OrdersLook("")
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """Pairs seen in both orders at different times: as first shown, the items chosen then and later, and coins.
+
+    ``changed`` : positions of those answered inconsistently; ``chosen`` : of these, the item chosen first and second.
+    """
+
+    first: Answers
+    coin: Ints
+    changed: Ints
+    chosen: tuple[Ints, Ints]
+
+    @classmethod
+    def of(cls, answers: Answers, data: AuditInput, orders: OrdersShown) -> _Passes | None:
+        """None where it is not known which order came first."""
+        if data.shown_at is None:
+            return None
+        time, unit = data.shown_at(), orders.unit
+        forward = answers.left < answers.right
+        n, told = int(unit.max(initial=-1)) + 1, orders.is_swapped & ~np.isnan(time)
+        at = np.full((2, n), np.inf)
+        place = np.zeros((2, n), dtype=np.int64)
+        for way in (0, 1):
+            rows = np.flatnonzero(told & (forward == way))[::-1]
+            np.minimum.at(at[way], unit[rows], time[rows])
+            rows = rows[time[rows] == at[way][unit[rows]]]
+            place[way][unit[rows]] = rows
+        known = np.flatnonzero(np.isfinite(at).all(axis=0) & (at[0] != at[1]))
+        if not len(known):
+            return None
+        is_forward = (at[1] < at[0])[known]
+        one, two = (np.where(is_forward == way, place[1, known], place[0, known]) for way in (True, False))
+        chosen = [np.where(answers.outcome[rows] > 0, answers.left[rows], answers.right[rows]) for rows in (one, two)]
+        is_told = (answers.outcome[one] != 0) & (answers.outcome[two] != 0)
+        changed = np.flatnonzero(is_told & (chosen[0] != chosen[1]))
+        first = replace(answers.take(one), weight=np.ones(len(one)))
+        coin = compact_codes(data.answers.coin[one] if data.coin_source == "coin" else unit[one])
+        return cls(first.with_coin(coin), coin, changed, (chosen[0][changed], chosen[1][changed]))

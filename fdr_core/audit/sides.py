@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import chi2
+from scipy.special import expit
+from scipy.stats import binom, chi2
 
-from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
+from fdr_core.answers import Answers, Skipped, item_pull, laplacian_of, pair_sums
 from fdr_core.audit.coins import CoinUse
 from fdr_core.codes import compact_codes, distinct_pairs, first_rows, joint_codes, mix
 from fdr_core.design import item_solver, ridge_for
@@ -30,6 +31,8 @@ HARMLESS = 0.3
 BATCHES, BATCH_COINS = 10, 20
 #: Annotators whose shared coins are looked at, those with the most.
 MOST_ANNOTATORS = 2000
+#: Newton steps of a fit of three parameters.
+_STEPS = 25
 #: z is about this times (2p - 1) sqrt(coins) where the better item stands left with probability p.
 Z_PER_LEAN = 0.8
 
@@ -139,19 +142,30 @@ def group_tests(
         annotator, met = distinct_pairs(annotator, coin)
     annotator, met = _busiest(annotator, met)
     yield _test("annotator", gaps.x[met], annotator, met)
-    coins = np.arange(gaps.use.n_coins)
+    coins, of_coin = np.arange(gaps.use.n_coins), {}
     if len(coins) >= 2 * BATCH_COINS and time is not None and not np.isnan(time).any():
-        yield _test("batch", gaps.x, _batches(gaps.use, time), coins)
+        of_coin["batch"] = _batches(gaps.use, time)
     if stratum is not None:
-        of_coin = np.zeros(len(coins), dtype=np.int64)
-        of_coin[gaps.use.coin] = stratum
-        yield _test("stratum", gaps.x, of_coin, coins)
+        of_coin["stratum"] = np.zeros(len(coins), dtype=np.int64)
+        of_coin["stratum"][coin] = stratum
+    for name, group in of_coin.items():
+        yield _test(name, gaps.x, group, coins)
+        yield balance(f"item in a {name}", answers, coin, item_class, within=group)
 
 
-def balance(name: str, answers: Answers, coin: Ints, item_class: Ints | None = None) -> GroupTest:
+def balance(
+    name: str,
+    answers: Answers,
+    coin: Ints,
+    item_class: Ints | None = None,
+    *,
+    within: Ints | None = None,
+    value: Floats | None = None,
+) -> GroupTest:
     """Does an item, or a class of items, stand left more often than its coins allow?
 
-    ``Q = sum over items of (left - right)^2 / n``, with one sign per coin, whoever met it.
+    ``Q = sum over items of (left - right)^2 / n``, with one sign per coin, whoever met it. ``within`` : (coins,) groups
+    in which every item is looked at apart. ``value`` : (coins,) of every sign, one by default.
     """
     left, right = answers.left, answers.right
     if int(coin.max(initial=-1)) + 1 < len(coin):  # some coin in several rows: each of its orders counts once
@@ -161,13 +175,55 @@ def balance(name: str, answers: Answers, coin: Ints, item_class: Ints | None = N
         left, right = item_class[left], item_class[right]
         differ = left != right
         left, right, coin = left[differ], right[differ], coin[differ]
+    signs = np.ones(len(coin)) if value is None else value[coin]
     group, twice = np.concatenate([left, right]), np.concatenate([coin, coin])
-    value = np.repeat([1.0, -1.0], len(coin))
+    if within is not None:
+        group = group * (int(within.max(initial=0)) + 1) + within[twice]
+    signed = np.concatenate([signs, -signs])
     if int(np.bincount(coin).max(initial=0)) > 1:
         cell = joint_codes(group, twice)
         first = first_rows(cell)
-        value, group, twice = np.bincount(cell, value), group[first], twice[first]
-    return _test(name, value, group, twice)
+        signed, group, twice = np.bincount(cell, signed), group[first], twice[first]
+    return _test(name, signed, group, twice)
+
+
+def balance_beyond_gaps(gaps: Gaps, item_class: Ints | None) -> GroupTest:
+    """The same of what is left once every coin has the chance that the gap of its items gives it.
+
+    ``P(as it stands) = sigma(f(x))`` with f odd in the gap: its sign, itself, and a bounded part, fitted to all coins.
+    """
+    x = gaps.x / max(math.sqrt(gaps.square / max(gaps.n_informative, 1)), 1e-300)
+    F = np.stack([np.sign(x), x, np.tanh(2 * x)], axis=1)
+    beta, ridge = np.zeros(3), np.eye(3)
+    for _ in range(_STEPS):
+        p = expit(F @ beta)
+        beta += np.linalg.solve((F * (p * (1 - p))[:, None]).T @ F + ridge, F.T @ (1 - p) - beta)
+    beyond = 1.0 - np.tanh(F @ beta / 2)
+    return balance("item beyond gaps", gaps.use.answers, gaps.use.coin, item_class, value=beyond)
+
+
+def drift(annotator: Ints, items: tuple[Ints, Ints], coin: Ints, item_class: Ints | None) -> Iterator[GroupTest]:
+    """Does what is chosen change from the first order of a pair to the second? Item by item and class by class.
+
+    ``items`` : of every pair answered inconsistently the item chosen first and the one chosen second; under fair
+    ``coin`` or without drift either could have come first.
+    """
+    then, now = items
+    yield _cells("drift", now, then, coin)
+    if item_class is not None:
+        first, second = item_class[then], item_class[now]
+        differ, n = first != second, int(item_class.max(initial=0)) + 1
+        of_own = annotator[differ] * n
+        yield _cells("drift of classes", of_own + second[differ], of_own + first[differ], coin[differ])
+
+
+def _cells(name: str, plus: Ints, minus: Ints, coin: Ints) -> GroupTest:
+    """A test over groups that gain and lose one under every coin."""
+    group, twice = np.concatenate([plus, minus]), np.concatenate([coin, coin])
+    cell = joint_codes(group, twice)
+    first = first_rows(cell)
+    value = np.bincount(cell, np.repeat([1.0, -1.0], len(coin))).astype(np.float64)
+    return _test(name, value, group[first], twice[first])
 
 
 def _batches(use: CoinUse, time: Floats) -> Ints:
@@ -220,13 +276,28 @@ def _variance(a: Floats, group: Ints, coin: Ints, n_groups: int) -> float:
     return 2.0 * (float((gram.data**2).sum()) - float((own**2).sum()))
 
 
-def skips_z(answers: Answers, skips: tuple[Ints, Ints, Floats], n_items: int) -> float:
-    """Do skips depend on the side of the better item? z over the skipped presentations."""
-    left, right, count = skips
+@dataclass(frozen=True)
+class SkippedSides:
+    """Skips by the side of the better item, of everybody who skipped: the last one is whoever is not known.
+
+    ``p_value`` : exact binomial, two-sided. ``n`` : skips that tell a side. ``majority`` : 1 where the better item
+    stood left in more of them, -1 where in fewer.
+    """
+
+    n: Ints
+    p_value: Floats
+    majority: Ints
+
+
+def skipped_sides(answers: Answers, skips: Skipped, n_items: int, n_annotators: int) -> SkippedSides:
+    """Do skips depend on the side of the better item?"""
     theta = _ridge_scores(answers, n_items)
-    x = theta[left] - theta[right]
-    norm = math.sqrt(float(count @ x**2))
-    return float(count @ x) / norm if norm > 0 else 0.0
+    x = theta[skips.left] - theta[skips.right]
+    who = np.where(skips.annotator < 0, n_annotators, skips.annotator)
+    left = np.bincount(who, skips.count * (x > 0), n_annotators + 1)
+    right = np.bincount(who, skips.count * (x < 0), n_annotators + 1)
+    p_value = np.minimum(2 * binom.cdf(np.minimum(left, right), left + right, 0.5), 1.0)
+    return SkippedSides((left + right).astype(np.int64), p_value, np.sign(left - right).astype(np.int64))
 
 
 def _ridge_scores(answers: Answers, n_items: int) -> Floats:

@@ -1,7 +1,6 @@
 """Label Studio tasks whose sides were decided by recorded coin flips, so that the project can be judged well."""
 
 import csv
-import hashlib
 import io
 import json
 import re
@@ -15,6 +14,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from fdr_core import ConfigurationError, InputError
+from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.inputs.label_studio.seen import COIN_FIELDS
 from fdr_core.inputs.label_studio.words import paired_names
 from fdr_core.inputs.reading import reading
@@ -74,8 +74,11 @@ def prepare(pairs: Pairs, *, seed: int, both_orders: bool = False, ties: bool = 
     separate order, so that the two seldom follow each other. With `ties` the control offers a tie.
     """
     rng = np.random.default_rng(seed)
-    heads = rng.random(len(pairs.rows)) < 0.5
-    coins = [_coin_id(seed, position, row) for position, row in enumerate(pairs.rows)]
+    drawn = [
+        drawn_coin(seed, (position, sorted(row.values())), row[pairs.left], both_orders=both_orders)
+        for position, row in enumerate(pairs.rows)
+    ]
+    coins, heads = [coin for coin, _ in drawn], [head for _, head in drawn]
     shown = [(row if head else _swapped(row, pairs)) for row, head in zip(pairs.rows, heads, strict=True)]
     data = [{**row, COIN: coin} for row, coin in zip(shown, coins, strict=True)]
     if both_orders:
@@ -214,9 +217,3 @@ def _swapped(row: Row, pairs: Pairs) -> dict[str, str]:
     for left, right in pairs.paired:
         swapped[left], swapped[right] = row[right], row[left]
     return swapped
-
-
-def _coin_id(seed: int, position: int, row: Row) -> str:
-    """Name a coin so that no two runs share a name and the name does not give the order away."""
-    content = json.dumps([seed, position, sorted(row.values())], ensure_ascii=False)
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]

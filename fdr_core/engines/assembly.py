@@ -12,6 +12,7 @@ from fdr_core.answers import Answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
 from fdr_core.inputs.columns import choice_numbers, is_tie_marker, outcome_numbers, show
+from fdr_core.inputs.item_keys import told_by
 from fdr_core.inputs.label_keys import label_keys
 from fdr_core.inputs.side_words import outcomes_of
 from fdr_core.inputs.tables import as_integers
@@ -34,9 +35,12 @@ def sum_comparisons(comparisons: Comparisons) -> SufficientStatistics:
     who, annotators = _in_order(comparisons.annotators.tolist())
     what, items = _in_order(comparisons.items.tolist())
     coin, keys = np.zeros(len(comparisons), dtype=np.int64), None
+    names: Sequence[object] = ()
     if comparisons.coins is not None:
-        ranks = _ranks([str(label) for label in comparisons.coins.tolist()])
-        coin, keys = ranks[comparisons.coin], _by_rank(label_keys(comparisons.coins), ranks)
+        labels = comparisons.coins.tolist()
+        ranks = _ranks([str(label) for label in labels])
+        coin, keys = ranks[comparisons.coin], _by_rank(label_keys(labels), ranks)
+        names = _telling(labels, ranks)
     rows = Answers(
         who[comparisons.annotator],
         what[comparisons.left],
@@ -51,11 +55,12 @@ def sum_comparisons(comparisons: Comparisons) -> SufficientStatistics:
         items,
         coin_source=comparisons.coin_source,
         coin_keys=keys,
+        coin_names=names,
         excluded=comparisons.excluded,
     )
     if comparisons.skips is not None:
-        for left, right in zip(comparisons.skips.left, comparisons.skips.right, strict=True):
-            summed.skip(comparisons.items[left], comparisons.items[right])
+        for left, right, annotator in comparisons.skips.labelled(comparisons.annotators, comparisons.items):
+            summed.skip(left, right, annotator=annotator)
     return summed
 
 
@@ -97,7 +102,7 @@ class Assembly:
         self._refuse_missing(codes, count)
         outcome = self._outcomes(codes, count)
         self._refuse_self_comparisons(codes, count)
-        coin, keys, source = self._coin(count)
+        coin, keys, names, source = self._coin(count)
         self._coins.clear()
         self._counts.clear()
         who, annotators = _in_order(self._labels(self._annotators))
@@ -111,7 +116,7 @@ class Assembly:
             count.astype(np.float64),
         )
         return SufficientStatistics.from_answers(
-            rows, annotators, items, coin_source=source, coin_keys=keys, excluded=excluded
+            rows, annotators, items, coin_source=source, coin_keys=keys, coin_names=names, excluded=excluded
         )
 
     def _choices(self, values: Sequence[Hashable]) -> Floats:
@@ -183,10 +188,10 @@ class Assembly:
                 "remove self-comparisons"
             )
 
-    def _coin(self, count: Ints) -> tuple[Ints, Words | None, CoinSource]:
+    def _coin(self, count: Ints) -> tuple[Ints, Words | None, Sequence[object], CoinSource]:
         """Take the recorded coin, else the task, else one coin per answer; an empty column counts as none.
 
-        Codes by row, keys by code.
+        Codes by row, keys by code, and names by code where these tell how a coin fell.
         """
         import pyarrow as pa
 
@@ -203,9 +208,17 @@ class Assembly:
                 )
             encoded = column.combine_chunks().dictionary_encode()
             ranks = _ranks_of(encoded.dictionary)
-            keys = _by_rank(label_keys(encoded.dictionary.to_pylist()), ranks)
-            return ranks[encoded.indices.to_numpy()], keys, source
-        return np.zeros(len(count), dtype=np.int64), None, "own"
+            labels = encoded.dictionary.to_pylist()
+            keys = _by_rank(label_keys(labels), ranks)
+            return ranks[encoded.indices.to_numpy()], keys, _telling(labels, ranks), source
+        return np.zeros(len(count), dtype=np.int64), None, (), "own"
+
+
+def _telling(labels: Sequence[object], ranks: Ints) -> Sequence[object]:
+    """Labels in the order of the ranks, if any of them tells how its coin fell."""
+    if not any(told_by(label) for label in labels):
+        return ()
+    return [labels[place] for place in np.argsort(ranks)]
 
 
 def _by_rank(keys: Words, ranks: Ints) -> Words:

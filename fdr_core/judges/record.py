@@ -5,10 +5,9 @@
 
 `ask(first, second)` shows two contents in this order and answers "first", "second" or "tie" (also A, B, C, or a number
 from 1 for the first to -1 for the second). Each line of the log holds judge, shown_first, shown_second, answer, coin,
-seed and time; `evenhand analyze judge.jsonl` reads it without any option. Only the standard library is used.
+seed and time; `evenhand analyze judge.jsonl` reads it without any option, and computes every order from its coin again.
 """
 
-import hashlib
 import json
 import secrets
 import threading
@@ -17,6 +16,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
+
+from fdr_core.inputs.item_keys import drawn_coin
 
 Content = TypeVar("Content")
 Answer = str | float
@@ -79,7 +80,7 @@ class Recorder:
         if len(pair) != 2:
             raise ValueError(f"the pair has {len(pair)} items; expected two, by name")
         one, two = pair
-        coin, is_heads = self._flip()
+        coin, is_heads = self._flip(one, both_orders)
         orders = [(one, two) if is_heads else (two, one)]
         if both_orders:
             orders.append((orders[0][1], orders[0][0]))
@@ -97,12 +98,11 @@ class Recorder:
             return first if answer > 0 else second if answer < 0 else None
         return {"first": first, "second": second}.get(answer)
 
-    def _flip(self) -> tuple[str, bool]:
-        """The next coin: its name, and a fair side that seed, judge and number decide."""
+    def _flip(self, one: str, both_orders: bool) -> tuple[str, bool]:
+        """The next coin: its name, and whether ``one`` is shown first; seed, judge and number decide."""
         with self._lock:
             number, self._flips = self._flips, self._flips + 1
-        digest = hashlib.sha256(f"{self.seed}|{self.judge}|{number}".encode()).digest()
-        return f"{self.judge}|{self.seed}|{number}", bool(digest[0] & 1)
+        return drawn_coin(self.seed, (self.judge, number), one, both_orders=both_orders)
 
     def _write(self, line: Mapping[str, Any]) -> None:
         """Append one line in one write, so that several processes may share a log."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,7 @@ from fdr_core.pieces import by_rows
 from fdr_core.randomisation.convolution import SMALLEST_P, Block, SignSums
 from fdr_core.randomisation.plan import LOG_RATIOS, SCALES, log_cosh, tails_at_log_ratios
 from fdr_core.selection import HALF
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats, Ints, Mask
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,19 @@ class Tests:
     converged: bool
     notes: tuple[str, ...] = ()
     log_e: Floats | None = None
+
+    def of(self, chosen: Mask) -> Tests:
+        """The tests of some of the judged, the same as beside the others."""
+        weight = self.weight[chosen]
+        return replace(
+            self,
+            p_value=self.p_value[chosen],
+            weight=weight / max(float(weight.mean()), 1e-300) if len(weight) else weight,
+            side=self.side[chosen],
+            plain_p_value=self.plain_p_value[chosen],
+            above_half=self.above_half[chosen],
+            log_e=None if self.log_e is None else self.log_e[chosen],
+        )
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,17 @@ def test_prepared_tasks_once_answered_are_read_with_their_coins() -> None:
     assert (c.coin_source, len(set(c.coin.tolist())), c.n_items) == ("coin", 4, 8)
 
 
+def test_prepared_tasks_whose_items_were_moved_are_an_error_that_names_them() -> None:
+    given = [{"completed_by": 1, "result": [{"from_name": "p", "type": "pairwise", "value": {"selected": "left"}}]}]
+    made = prepare(many(4), seed=5).tasks
+    tasks = [{"id": 7 + k, "data": task["data"], "annotations": given} for k, task in enumerate(made)]
+    Comparisons.from_label_studio(tasks)
+    data = tasks[2]["data"]
+    data["left"], data["right"] = data["right"], data["left"]
+    with pytest.raises(InputError, match="1 tasks show their items on other sides than the seed in their coin does: 9"):
+        Comparisons.from_label_studio(tasks)
+
+
 @pytest.mark.parametrize("ties", [False, True])
 def test_label_config_shows_the_texts_and_is_read_by_the_service(ties: bool) -> None:
     xml = label_config(many(2), ties=ties)

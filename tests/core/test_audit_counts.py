@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fdr_core.answers import Answers, sum_answers
+from fdr_core.answers import Answers, Skipped, sum_answers
 from fdr_core.audit import AuditInput, audit, coins, figures
 
 Codes = list[int] | NDArray[Any]
@@ -180,13 +180,14 @@ def test_figures_of_a_small_design_worked_by_hand() -> None:
         np.array([5, 5, 6, 7]),
         np.array([1.0, 1.0, 1.0, 3.0]),
     )
-    skips = (np.array([0, 1]), np.array([1, 2]), np.array([2.0, 1.0]))
+    skips = Skipped.of({(0, 0, 1): 2, (-1, 1, 2): 1})
     found = described(answers, skips=skips, excluded={"drafts": 4})
     assert found == {
         "answers": 6,
         "annotators": 3,
         "items": 5,
         "coins": 3,
+        "drawn_by_seed": 0.0,
         "coin_source": "own",
         "shared_coins": False,
         "few_coins": False,

@@ -7,7 +7,7 @@ import pytest
 
 from fdr_core import DesignError, simulate
 from fdr_core.answer_table import AnswerTable
-from fdr_core.answers import Answers
+from fdr_core.answers import Answers, Skipped
 from fdr_core.audit import audit, coins, decision, sides
 from fdr_core.design import ridge_for
 from fdr_core.live import may_warn
@@ -59,7 +59,7 @@ def test_batches_hold_at_least_twenty_coins_and_are_at_most_ten(n_coins: int, n_
     assert sides._batches(use, -np.arange(float(n_coins))).tolist() == batch[::-1].tolist()
 
 
-@pytest.mark.parametrize(("n_coins", "names"), [(39, []), (40, ["batch"])])
+@pytest.mark.parametrize(("n_coins", "names"), [(39, []), (40, ["batch", "item in a batch"])])
 def test_groups_are_items_annotators_and_where_known_batches_of_enough_coins_and_strata(
     n_coins: int, names: list[str]
 ) -> None:
@@ -68,7 +68,7 @@ def test_groups_are_items_annotators_and_where_known_batches_of_enough_coins_and
     assert [test.name for test in sides.group_tests(gaps, None, None)] == always, "the order of rows is no time"
     assert [test.name for test in sides.group_tests(gaps, None, time)] == always + names
     known = [test.name for test in sides.group_tests(gaps, np.zeros(n_coins, dtype=int), time, np.arange(8) % 2)]
-    assert known == ["item", "class of items", "annotator", *names, "stratum"]
+    assert known == ["item", "class of items", "annotator", *names, "stratum", "item in a stratum"]
 
 
 def test_levels_of_all_tests_in_all_runs_add_up_to_one_level() -> None:
@@ -91,11 +91,13 @@ def test_groups_that_balance_better_than_coins_would_have_no_lean() -> None:
     assert found.p_value == pytest.approx(1.0, abs=1e-6)
 
 
-def test_skips_z_worked_by_hand() -> None:
-    """Item 0 is better: three skips with it left, one with it right."""
+def test_skipped_sides_worked_by_hand() -> None:
+    """Item 0 is better: nine skips of person 0 with it left, one with it right; one skip of who is not known."""
     answers = rows([0] * 4, [0] * 4, [1] * 4)
-    skips = (np.array([0, 1]), np.array([1, 0]), np.array([3.0, 1.0]))
-    assert sides.skips_z(answers, skips, 2) == pytest.approx(2.0 / np.sqrt(4.0))
+    skips = Skipped.of({(0, 0, 1): 9, (0, 1, 0): 1, (-1, 1, 0): 1})
+    found = sides.skipped_sides(answers, skips, 2, 1)
+    assert (found.n.tolist(), found.majority.tolist()) == ([10, 1], [1, -1])
+    assert found.p_value == pytest.approx([2 * 11 / 1024, 1.0])
 
 
 # -- the look and the decision
@@ -128,15 +130,12 @@ def test_limit_is_stricter_for_teams_below_thirty(m: int, limit: float) -> None:
     assert audit(put(mixed_crowd(m, size=40 * m)), q=0.1).figures["sides_z_limit"] == limit
 
 
-@pytest.mark.parametrize(("n_skips", "is_tested"), [(19, False), (20, True)])
-def test_skips_are_tested_from_twenty_on(n_skips: int, is_tested: bool) -> None:
-    skips = (np.array([0]), np.array([7]), np.array([float(n_skips)]))
-    found = audit(put(mixed_crowd(), skips=skips), q=0.1)
-    assert ("skips_z" in found.figures) == is_tested
-    assert any(reason.startswith("Skips depend on the side") for reason in found.reasons) == is_tested
-    if is_tested:
-        assert found.figures["skips_z"] == round(np.sqrt(20), 4)
-        assert "Ask annotators not to skip, or allow ties." in found.remedies
+@pytest.mark.parametrize(("n_skips", "undo"), [(9, False), (30, True)])
+def test_skips_of_one_person_who_is_not_known_are_tested_from_ten_on(n_skips: int, undo: bool) -> None:
+    found = audit(put(mixed_crowd(), skips=Skipped.of({(-1, 0, 7): n_skips})), q=0.1)
+    assert found.figures["skips_undo_the_coin"] == undo
+    assert any(reason.startswith("Skips depend on the side") for reason in found.reasons) == undo
+    assert ("Ask annotators not to skip, or allow ties." in found.remedies) == undo
 
 
 @pytest.mark.parametrize(("n_tasks", "how"), [(19, "none"), (20, "shared coins")])

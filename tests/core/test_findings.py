@@ -20,18 +20,18 @@ CLICKS = ((0, 0), (0, 9), (9, 0), (4, 5))
 def grid() -> pd.DataFrame:
     """Every combination of bias, interval, clicks, flag, judged and selectable that can occur."""
     rows = [
-        (bias, max(-1.0, bias - reach), min(1.0, bias + reach), left, right, flagged, judged, stuck)
+        (bias, max(-1.0, bias - reach), min(1.0, bias + reach), left, right, flagged, judged, stuck, skips)
         for bias, reach, (left, right) in product(BIASES, REACHES, CLICKS)
-        for flagged, judged, stuck in product((False, True), repeat=3)
+        for flagged, judged, stuck, skips in product((False, True), repeat=4)
         # flags need a judged annotator and a bias beyond the limit, and a stuck one cannot be flagged
         if not flagged or (judged and abs(bias) >= MIN_BIAS and not stuck)
     ]
-    names = ["bias", "bias_low", "bias_high", "left", "right", "flagged", "judged", "stuck"]
+    names = ["bias", "bias_low", "bias_high", "left", "right", "flagged", "judged", "stuck", "skips"]
     return pd.DataFrame(rows, columns=names)
 
 
 def found(table: pd.DataFrame, *, can_judge: bool = True) -> pd.DataFrame:
-    columns = ("left", "right", "bias", "bias_low", "bias_high", "flagged", "judged", "stuck")
+    columns = ("left", "right", "bias", "bias_low", "bias_high", "flagged", "judged", "stuck", "skips")
     facts = Facts(*(table[name].to_numpy() for name in columns))
     return table.assign(finding=findings(facts, min_bias=MIN_BIAS, can_judge=can_judge))
 
@@ -60,7 +60,8 @@ def test_findings_on_a_grid_are_in_line_with_their_numbers() -> None:
     table = found(grid())
     assert set(table["finding"]) == set(FINDINGS)
     assert_in_line(table, MIN_BIAS)
-    assert (table.loc[~table["judged"], "finding"] == "too few answers").all()
+    assert (table.loc[~table["judged"] & ~table["skips"], "finding"] == "too few answers").all()
+    assert (table.loc[table["skips"] & ~table["flagged"], "finding"] == "skips by side").all()
     judged_few = table[table["judged"] & (table["finding"] == "too few answers")]
     assert (judged_few["bias_high"] - judged_few["bias_low"] > 1.0).all()
 
@@ -73,12 +74,13 @@ def test_finding_of_somebody_who_cannot_be_selected_is_never_that_no_lean_was_se
 
 
 def test_findings_where_nobody_can_be_judged_are_all_not_assessable() -> None:
-    assert set(found(grid(), can_judge=False)["finding"]) == {"not assessable"}
+    table = found(grid(), can_judge=False)
+    assert set(table.loc[~table["skips"], "finding"]) == {"not assessable"}
 
 
 def test_always_one_side_against_the_bias_is_a_lean_to_the_other_side() -> None:
     """Left items were so much better that even always clicking left falls short of them."""
-    facts = Facts(*(np.array([value]) for value in (9, 0, -0.4, -0.6, -0.2, True, True, False)))
+    facts = Facts(*(np.array([value]) for value in (9, 0, -0.4, -0.6, -0.2, True, True, False, False)))
     assert findings(facts, min_bias=MIN_BIAS, can_judge=True).tolist() == ["leans right"]
 
 

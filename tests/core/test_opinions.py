@@ -7,8 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import Comparisons, KnockoffLBI, detect, scenarios, simulate
+from fdr_core import Comparisons, InputError, KnockoffLBI, detect, scenarios, simulate
+from fdr_core.engines.assembly import sum_comparisons
+from fdr_core.guarantee import PROVEN_IF
 from fdr_core.simulate import Simulated
+from harness.premises import naming_their_seed
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +64,13 @@ def test_lists_that_differ_say_why(team: Simulated) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "says"),
     [
-        ({}, "FDR, proven", "proven for this design"),
+        ({}, PROVEN_IF, "proven for this design"),
         ({"sides": "not random"}, "FDR, measured", "checked by simulation"),
-        ({"draws": 1}, "FDR, proven", "proven for knockoff LBI"),
+        ({"draws": 1}, PROVEN_IF, "proven for knockoff LBI"),
         ({"draws": 1, "cut": "knockoff"}, "modified FDR", "5 right entries were added"),
         ({"draws": 3}, "FDR, measured", "checked by simulation"),
-        ({"aggregate": "evalues"}, "FDR, proven", "proven for knockoff LBI"),
-        ({"aggregate": "evalues", "cut": "knockoff"}, "FDR, proven", "proven for knockoff LBI"),
+        ({"aggregate": "evalues"}, PROVEN_IF, "proven for knockoff LBI"),
+        ({"aggregate": "evalues", "cut": "knockoff"}, PROVEN_IF, "proven for knockoff LBI"),
         ({"draws": 1, "construction": "paper"}, "FDR, proven", "given equal Gaussian noise"),
         ({"construction": "paper"}, "FDR, measured", "given equal Gaussian noise"),
     ],
@@ -83,6 +86,23 @@ def test_guarantee_says_in_plain_words_what_is_proven(
     assert guarantee.sentence.startswith("Of the entries on such lists at most about 1 in 5 is wrong")
     assert says in guarantee.sentence
     assert pickle.loads(pickle.dumps(guarantee)).sentence == guarantee.sentence
+
+
+def test_guarantee_is_proven_on_no_condition_where_the_coins_name_their_seed(team: Simulated) -> None:
+    named = naming_their_seed(team.comparisons)
+    for data in (named, sum_comparisons(named)):
+        found = detect(data, lbi=None)
+        assert (found.guarantee.kind, found.audit.figures["drawn_by_seed"]) == ("FDR, proven", 1.0)
+    assert "as the owner states" in detect(team.comparisons, sides="random", lbi=None).guarantee
+    assert "tests by item, annotator do not contradict it" in detect(team.comparisons, lbi=None).guarantee
+
+
+def test_items_moved_after_the_coins_were_drawn_are_an_error_that_names_the_coins(team: Simulated) -> None:
+    rows = naming_their_seed(team.comparisons).to_frame()
+    moved = rows.index[:2]
+    rows.loc[moved, ["left", "right"]] = rows.loc[moved, ["right", "left"]].to_numpy()
+    with pytest.raises(InputError, match=f"2 answers, under the coins {rows['coin'].tolist()[0]}, "):
+        detect(Comparisons.from_frame(rows), lbi=None)
 
 
 @pytest.mark.parametrize("options", [{"construction": "paper"}, {"copies": 1}])

@@ -187,17 +187,18 @@ def test_coin_source_of_several_is_the_least_certain() -> None:
 
 def test_skips_added_and_taken_back_are_counted() -> None:
     statistics = SufficientStatistics().skip("a", "b", 3).skip("b", "a").skip("a", "b", -1).skip("b", "a", -1)
-    left, right, count = statistics.skips()
-    assert (left.tolist(), right.tolist(), count.tolist()) == ([0], [1], [2.0])
+    found = statistics.skips()
+    assert (found.left.tolist(), found.right.tolist(), found.count.tolist()) == ([0], [1], [2.0])
 
 
 def test_merge_adds_skips_and_exclusions_by_label() -> None:
     one, other = SufficientStatistics().add("ann", "a", "b", 1.0), SufficientStatistics()
-    other.add("bob", "b", "a", 1.0).skip("b", "c")
+    other.add("bob", "b", "a", 1.0).skip("b", "c", annotator="bob").skip("b", "c", annotator="who only skips")
     other.excluded["prediction"] += 2
     one.merge(other)
-    left, right, count = one.skips()
-    assert [one.items[left[0]], one.items[right[0]], count[0]] == ["b", "c", 1.0]
+    found = one.skips()
+    assert [one.items[found.left[0]], one.items[found.right[0]], found.count.tolist()] == ["b", "c", [1.0, 1.0]]
+    assert [*one.annotators[found.annotator[:1]], found.annotator[1]] == ["bob", -1]
     assert one.excluded["prediction"] == 2
 
 

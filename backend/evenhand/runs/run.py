@@ -139,7 +139,7 @@ def note_left_out(store: Store, project: Project, statistics: SufficientStatisti
     if statistics.excluded.get("skip"):
         for row in store.comparisons.skips(project.id):
             if row["left_item"] and row["right_item"]:
-                statistics.skip(row["left_item"], row["right_item"])
+                statistics.skip(row["left_item"], row["right_item"], annotator=row["annotator_id"])
 
 
 def _rows(table: pd.DataFrame) -> list[Mapping[str, Any]]:

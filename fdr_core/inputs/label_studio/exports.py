@@ -12,6 +12,7 @@ import pandas as pd
 from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.inputs.columns import RawAnswers, RawSkips, show
 from fdr_core.inputs.item_keys import item_key
+from fdr_core.inputs.label_keys import drawn_sides
 from fdr_core.inputs.label_studio.account import Account
 from fdr_core.inputs.label_studio.answers import Given, Pair, read_answer, shown_contents
 from fdr_core.inputs.label_studio.reading import Reading, Wanted, candidates, resolve
@@ -49,6 +50,7 @@ class _Rows:
     lead_time: list[float] = field(default_factory=list)
     data: list[Record] = field(default_factory=list)
     is_ground_truth: list[bool] = field(default_factory=list)
+    task: list[Any] = field(default_factory=list)
 
 
 def read_export(
@@ -66,6 +68,7 @@ def read_export(
     rows, skips, account = _collect(tasks, reading, is_coin_required=wanted.coin is not None, where=where)
     account.check(where)
     has_all_coins = reading.coin is not None and all(reading.coin in data_of(task) for task in tasks)
+    _refuse_moved(rows, where)
     return RawAnswers(
         annotator=_objects(rows.annotator),
         left=_objects(rows.left),
@@ -225,7 +228,23 @@ def _collect(
             for pair in pairs if rows is not None else ():
                 own = f"{coin} #{pair.question}" if pair.question else coin
                 _append(rows, annotation, data, reading, names.get(person, person), pair, own)
+                if rows is answers:
+                    answers.task.append(task.get("id"))
     return answers, skips, account
+
+
+def _refuse_moved(rows: _Rows, where: str) -> None:
+    """Raise where a task does not show its items as the seed of its coin has it."""
+    (coin, coins), (item, items) = pd.factorize(_objects(rows.coin)), pd.factorize(_objects(rows.left + rows.right))
+    n = len(coin)
+    moved = np.flatnonzero(drawn_sides(list(coins), list(items), coin, item[:n], item[n:]) < 0)
+    tasks = list(dict.fromkeys(str(rows.task[row]) for row in moved.tolist()))
+    if tasks:
+        raise InputError(
+            f"{where}{len(tasks)} tasks show their items on other sides than the seed in their coin does: "
+            f"{', '.join(tasks[:10])}{' ...' if len(tasks) > 10 else ''}; items were moved after the coins were drawn: "
+            "restore these tasks, or leave them out"
+        )
 
 
 def _judge(annotation: Record, data: Record, reading: Reading, person: object) -> tuple[Given, tuple[Pair, ...]]:
