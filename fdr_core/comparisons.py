@@ -1,6 +1,6 @@
 """Validated, indexed comparisons: who preferred which of two items, standing on which side."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -52,13 +52,6 @@ class Skips:
 
     def __len__(self) -> int:
         return int(self.annotator.size)
-
-    def labelled(
-        self, annotators: NDArray[np.object_], items: NDArray[np.object_]
-    ) -> Iterator[tuple[Hashable, Hashable, Hashable | None]]:
-        """Left item, right item and annotator (None if not known) of every skip."""
-        for who, left, right in zip(self.annotator, self.left, self.right, strict=True):
-            yield items[left], items[right], annotators[who] if who >= 0 else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

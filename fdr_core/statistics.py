@@ -148,6 +148,13 @@ class SufficientStatistics:
         self._skips[skipped] = self._skips.get(skipped, 0) + count
         return self
 
+    def skip_as_in(self, comparisons: Comparisons, count: int = 1) -> None:
+        """Note the skips of comparisons."""
+        skips, people, items = comparisons.skips, comparisons.annotators, comparisons.items
+        if skips is not None:
+            for who, left, right in zip(skips.annotator, skips.left, skips.right, strict=True):
+                self.skip(items[left], items[right], count, annotator=people[who] if who >= 0 else None)
+
     def clear_skips(self) -> None:
         """Forget all skipped presentations."""
         self._skips.clear()
@@ -282,9 +289,7 @@ class SufficientStatistics:
             known = np.array([self._coin_code(label) for label in comparisons.coins], dtype=np.int64)
             coin = known[comparisons.coin]
             self._needs_compaction = True
-        if comparisons.skips is not None:
-            for one, two, who in comparisons.skips.labelled(comparisons.annotators, comparisons.items):
-                self.skip(one, two, round(weight), annotator=who)
+        self.skip_as_in(comparisons, round(weight))
         for reason, count in comparisons.excluded.items():
             self.excluded[reason] += round(weight) * count
         self._chunks.append(

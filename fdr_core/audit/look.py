@@ -79,7 +79,7 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
         ask = None if test else "Name a class of every item, such as who wrote it, and sides are tested by class."
         return SidesLook(ONE_ORDER if one_order else UNKNOWN, reason, ask, is_testable=False)
     for objection in (*_objections(gaps, limit, data, figures), *_skips_object(figures)):
-        return replace(objection, is_explained=_is_explained(gaps, data, figures))
+        return replace(objection, is_explained=objection.is_explained and _is_explained(gaps, data, figures))
     tasks = ", one order per task for everybody" if one_order else ""
     weak = "" if abs(gaps.z) <= limit else f" ({limit} is the limit, but so weak a lean does not matter at these sizes)"
     return SidesLook(
@@ -111,7 +111,8 @@ def _objections(gaps: Gaps, limit: float, data: AuditInput, figures: dict[str, A
     for test in tests:
         figures[f"sides_p_by_{test.name.replace(' ', '_')}"] = round(test.p_value, 6)
         if test.p_value < level and test.lean > harmless:
-            yield SidesLook(PLACED, _by_group(test), _PREPARE)
+            # gaps within the same groups were tested before, and did not show it
+            yield SidesLook(PLACED, _by_group(test), _PREPARE, is_explained=not test.name.startswith("item in a"))
 
 
 def _by_group(test: GroupTest) -> str:

@@ -58,9 +58,7 @@ def sum_comparisons(comparisons: Comparisons) -> SufficientStatistics:
         coin_names=names,
         excluded=comparisons.excluded,
     )
-    if comparisons.skips is not None:
-        for left, right, annotator in comparisons.skips.labelled(comparisons.annotators, comparisons.items):
-            summed.skip(left, right, annotator=annotator)
+    summed.skip_as_in(comparisons)
     return summed
 
 

@@ -1,8 +1,6 @@
 """The design audit: which construction, why, and what would help, before anybody is looked at."""
 
 import itertools
-from collections.abc import Iterable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers, Skipped, sum_answers
 from fdr_core.audit import Audit, AuditInput, audit, coins, coins_per_annotator, effective_coins, sides, sides_z
 from fdr_core.design import ridge_for
-from fdr_core.simulate import small_team
 from tests.core.cases import crowd
 
 
@@ -143,51 +140,6 @@ def test_audit_of_skips_that_follow_the_side_voids_the_coin() -> None:
         statistics.skip(int(6 + k % 5), int(k % 4))
     data = AuditInput(statistics.answers(), statistics.sums, "own", statistics.skips())
     assert audit(data, **options).construction == "flip"
-
-
-def with_skips(comparisons: Comparisons, who: Iterable[Any]) -> SufficientStatistics:
-    """Each of them skips thirty times where a good item stands left; items are the better the lower their number."""
-    statistics = SufficientStatistics.from_comparisons(comparisons)
-    for person, k in product(who, range(30)):
-        statistics.skip(int(k % 4), int(6 + k % 5), annotator=person)
-    return statistics
-
-
-def test_skips_by_side_move_one_persons_answers_only_and_are_a_finding() -> None:
-    comparisons = arrays(np.random.default_rng(3))
-    before = detect(comparisons, lbi=None)
-    after = detect(with_skips(comparisons, [2]), lbi=None)
-    assert (after.audit.how, after.guarantee.kind) == (before.audit.how, before.guarantee.kind)
-    assert comparisons.annotators[after.audit.skips_by_side].tolist() == [2]
-    old, new = (found.annotators.set_index("annotator") for found in (before, after))
-    assert new.loc[2, "finding"] == "skips by side"
-    assert 2 not in set(after.exact.annotators["annotator"])
-    others = [who for who in old.index if who != 2]
-    assert new.loc[others, "p_value"].to_numpy() == pytest.approx(old.loc[others, "p_value"].to_numpy())
-
-
-def test_skips_by_side_of_most_people_undo_the_coin() -> None:
-    comparisons = arrays(np.random.default_rng(3))
-    found = detect(with_skips(comparisons, comparisons.annotators), lbi=None)
-    assert found.audit.how != "own coins"
-    assert any(reason.startswith("Skips depend on the side") for reason in found.audit.reasons)
-
-
-def test_who_skips_by_side_and_leans_is_found_by_the_measured_test_beside_the_proven_list() -> None:
-    rng = np.random.default_rng(4)
-    team = small_team(14, 2, 120, rng=rng, bias=0.9)
-    leaning, other = team.comparisons.annotators[team.is_biased].tolist()
-    statistics = SufficientStatistics.from_comparisons(team.comparisons)
-    better = np.argsort(-team.theta)
-    for k in range(40):
-        one, two = (int(team.comparisons.items[better[k % 5]]), int(team.comparisons.items[better[-1 - k % 5]]))
-        statistics.skip(one, two, annotator=leaning)
-    found = detect(statistics, lbi=None)
-    rows = found.annotators.set_index("annotator")
-    assert rows.loc[[leaning, other], "flagged"].tolist() == [True, True]
-    assert rows.loc[[leaning, other], "proven"].tolist() == [False, True]
-    assert found.exact.flagged == [other]
-    assert "Beside it 1 whose skips go with the side" in found.guarantee
 
 
 def test_audit_of_answers_too_few_says_how_many_more() -> None:
