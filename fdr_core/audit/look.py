@@ -25,6 +25,7 @@ from fdr_core.audit.sides import (
     coin_gaps,
     drift,
     group_tests,
+    groups_of_coins,
     level_of_each,
     skipped_sides,
 )
@@ -79,7 +80,7 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
         ask = None if test else "Name a class of every item, such as who wrote it, and sides are tested by class."
         return SidesLook(ONE_ORDER if one_order else UNKNOWN, reason, ask, is_testable=False)
     for objection in (*_objections(gaps, limit, data, figures), *_skips_object(figures)):
-        return replace(objection, is_explained=objection.is_explained and _is_explained(gaps, data, figures))
+        return replace(objection, is_explained=_is_explained(gaps, data, figures))
     tasks = ", one order per task for everybody" if one_order else ""
     weak = "" if abs(gaps.z) <= limit else f" ({limit} is the limit, but so weak a lean does not matter at these sizes)"
     return SidesLook(
@@ -111,8 +112,7 @@ def _objections(gaps: Gaps, limit: float, data: AuditInput, figures: dict[str, A
     for test in tests:
         figures[f"sides_p_by_{test.name.replace(' ', '_')}"] = round(test.p_value, 6)
         if test.p_value < level and test.lean > harmless:
-            # gaps within the same groups were tested before, and did not show it
-            yield SidesLook(PLACED, _by_group(test), _PREPARE, is_explained=not test.name.startswith("item in a"))
+            yield SidesLook(PLACED, _by_group(test), _PREPARE)
 
 
 def _by_group(test: GroupTest) -> str:
@@ -132,10 +132,14 @@ def _is_explained(gaps: Gaps, data: AuditInput, figures: dict[str, Any]) -> bool
     """Whether items stand left as often as the gaps between them explain, by half at least: what else puts them there
     is not known.
     """
-    plain = balance("item", gaps.use.answers, gaps.use.coin, data.item_class)
-    beyond = balance_beyond_gaps(gaps, data.item_class)
-    figures["items_p_beyond_gaps"] = round(beyond.p_value, 6)
-    return beyond.p_value >= level_of_each(1, figures["coins"]) or beyond.lean**2 <= plain.lean**2 / 2
+    level, use = level_of_each(1, figures["coins"]), gaps.use
+    for within in (None, *groups_of_coins(gaps, data.stratum, data.time).values()):
+        plain = balance("item", use.answers, use.coin, data.item_class, within=within)
+        beyond = balance_beyond_gaps(gaps, data.item_class, within)
+        figures["items_p_beyond_gaps"] = round(beyond.p_value, 6)
+        if beyond.p_value < level and beyond.lean**2 > plain.lean**2 / 2:
+            return False
+    return True
 
 
 def skips_by_side(answers: Answers, data: AuditInput, figures: dict[str, Any]) -> Mask:

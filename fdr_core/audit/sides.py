@@ -142,15 +142,21 @@ def group_tests(
         annotator, met = distinct_pairs(annotator, coin)
     annotator, met = _busiest(annotator, met)
     yield _test("annotator", gaps.x[met], annotator, met)
-    coins, of_coin = np.arange(gaps.use.n_coins), {}
-    if len(coins) >= 2 * BATCH_COINS and time is not None and not np.isnan(time).any():
-        of_coin["batch"] = _batches(gaps.use, time)
-    if stratum is not None:
-        of_coin["stratum"] = np.zeros(len(coins), dtype=np.int64)
-        of_coin["stratum"][coin] = stratum
-    for name, group in of_coin.items():
+    coins = np.arange(gaps.use.n_coins)
+    for name, group in groups_of_coins(gaps, stratum, time).items():
         yield _test(name, gaps.x, group, coins)
         yield balance(f"item in a {name}", answers, coin, item_class, within=group)
+
+
+def groups_of_coins(gaps: Gaps, stratum: Ints | None, time: Floats | None) -> dict[str, Ints]:
+    """(coins,) batch and stratum of every coin, where known."""
+    found = {}
+    if gaps.use.n_coins >= 2 * BATCH_COINS and time is not None and not np.isnan(time).any():
+        found["batch"] = _batches(gaps.use, time)
+    if stratum is not None:
+        found["stratum"] = np.zeros(gaps.use.n_coins, dtype=np.int64)
+        found["stratum"][gaps.use.coin] = stratum
+    return found
 
 
 def balance(
@@ -187,19 +193,29 @@ def balance(
     return _test(name, signed, group, twice)
 
 
-def balance_beyond_gaps(gaps: Gaps, item_class: Ints | None) -> GroupTest:
+def balance_beyond_gaps(gaps: Gaps, item_class: Ints | None, within: Ints | None = None) -> GroupTest:
     """The same of what is left once every coin has the chance that the gap of its items gives it.
 
-    ``P(as it stands) = sigma(f(x))`` with f odd in the gap: its sign, itself, and a bounded part, fitted to all coins.
+    ``P(as it stands) = sigma(f(x))`` with f odd in the gap: its sign, itself, and a bounded part, fitted to all coins of
+    a group (of the first `BATCHES`; the others have the chance of all).
     """
     x = gaps.x / max(math.sqrt(gaps.square / max(gaps.n_informative, 1)), 1e-300)
+    beyond = _beyond(x)
+    for group in range(BATCHES if within is not None else 0):
+        mine = np.flatnonzero(within == group)
+        beyond[mine] = _beyond(x[mine])
+    name, use = "item beyond gaps", gaps.use
+    return balance(name, use.answers, use.coin, item_class, within=within, value=beyond)
+
+
+def _beyond(x: Floats) -> Floats:
+    """1 less the mean sign by the fit."""
     F = np.stack([np.sign(x), x, np.tanh(2 * x)], axis=1)
     beta, ridge = np.zeros(3), np.eye(3)
     for _ in range(_STEPS):
         p = expit(F @ beta)
         beta += np.linalg.solve((F * (p * (1 - p))[:, None]).T @ F + ridge, F.T @ (1 - p) - beta)
-    beyond = 1.0 - np.tanh(F @ beta / 2)
-    return balance("item beyond gaps", gaps.use.answers, gaps.use.coin, item_class, value=beyond)
+    return np.asarray(1.0 - np.tanh(F @ beta / 2))
 
 
 def drift(annotator: Ints, items: tuple[Ints, Ints], coin: Ints, item_class: Ints | None) -> Iterator[GroupTest]:
