@@ -196,8 +196,8 @@ def balance(
 def balance_beyond_gaps(gaps: Gaps, item_class: Ints | None, within: Ints | None = None) -> GroupTest:
     """The same of what is left once every coin has the chance that the gap of its items gives it.
 
-    ``P(as it stands) = sigma(f(x))`` with f odd in the gap: its sign, itself, and a bounded part, fitted to all coins of
-    a group (of the first `BATCHES`; the others have the chance of all).
+    ``P(as it stands) = sigma(f(x))`` with f odd in the gap: its sign, itself, and a bounded part, fitted to all coins
+    of a group (of the first `BATCHES`; the others have the chance of all).
     """
     x = gaps.x / max(math.sqrt(gaps.square / max(gaps.n_informative, 1)), 1e-300)
     beyond = _beyond(x)
