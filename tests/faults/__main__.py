@@ -3,6 +3,7 @@
 python -m tests.faults                        every fault, on the database it is usually met with
 python -m tests.faults --database postgres    on PostgreSQL, where the fault makes sense there
 python -m tests.faults --only kill-worker     one fault (repeat the option for several)
+python -m tests.faults --only kill-everything --rounds 30
 python -m tests.faults --quick                the four that matter most
 """
 
@@ -21,13 +22,13 @@ QUICK = ("kill-web", "kill-worker", "torn-log", "scrambled-events")
 HEADER = ("fault", "on", "acknowledged", "missing", "rows = LS", "new run", "published", "twice", "healthy", "result")
 
 
-def try_case(case: Case, database: str) -> Outcome:
+def try_case(case: Case, database: str, rounds: int = 3) -> Outcome:
     """One fault in a folder of its own; whatever goes wrong becomes a failure in the table."""
     outcome = Outcome(case.name, database)
     with tempfile.TemporaryDirectory(prefix="evenhand-fault-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as somebody else when we are root
         try:
-            case.inject(Setting(Path(folder), database), outcome)
+            case.inject(Setting(Path(folder), database, rounds), outcome)
         except NotHereError as error:
             outcome.skipped = str(error)
         except Exception as error:  # the other faults are still worth trying
@@ -76,13 +77,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--database", choices=("sqlite", "postgres"))
+    parser.add_argument("--rounds", type=int, default=3, help="how often kill-everything kills")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}, python -m tests.faults {' '.join(sys.argv[1:])}")
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
     failed = 0
     for case, database in chosen(options.only, options.database, options.quick):
-        outcome = try_case(case, database)
+        outcome = try_case(case, database, options.rounds)
         failed += bool(outcome.failures)
         print("| " + " | ".join(row(outcome)) + " |", flush=True)
     print(f"{failed} failed" if failed else "all held")

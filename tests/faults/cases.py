@@ -25,10 +25,11 @@ TAKEOVER_SECONDS = LEASE_SECONDS + 20.0
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a fault is tried: an empty folder and a kind of database."""
+    """Where a fault is tried: an empty folder and a kind of database; and how often it strikes, where that varies."""
 
     folder: Path
     database: str
+    rounds: int = 3
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ def kill_worker(setting: Setting, outcome: Outcome) -> None:
 
 
 def kill_everything(setting: Setting, outcome: Outcome) -> None:
-    """Supervisor, web and worker at once, then a new start, three times."""
+    """Supervisor, web and worker at once, then a new start, three times or as often as was asked for."""
     with rig_on(setting) as rig:
-        for _ in range(3):
+        for _ in range(setting.rounds):
             rig.wait_until_running()
             rig.kill_everything()
             begun = time.monotonic()
@@ -303,7 +304,7 @@ def one_after_another(setting: Setting, outcome: Outcome) -> None:
 CASES = (
     Case("kill-web", "kill -9 of the web processes", kill_web),
     Case("kill-worker", "kill -9 of the worker in mid-run", kill_worker),
-    Case("kill-everything", "kill -9 of all processes, 3 times", kill_everything),
+    Case("kill-everything", "kill -9 of all processes, time and again", kill_everything),
     Case("kill-postgres", "kill -9 of PostgreSQL, 2 s away", kill_postgres, ("postgres",)),
     Case("restart-postgres", "PostgreSQL restarted", restart_postgres, ("postgres",)),
     Case("disk-full", "no byte left on the disk (tmpfs, ENOSPC)", disk_full, ("sqlite",)),
