@@ -1,5 +1,6 @@
 """Plain records that pass between protocol, store and use cases; times are seconds since the epoch (UTC)."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -398,3 +399,11 @@ class Account:
     password_hash: str
     role: Role
     created_at: float
+    ls_url: str | None = None
+    ls_user: str | None = None
+    linked_by: str | None = None
+
+
+def normal_name(name: str) -> str:
+    """A name as it is compared and kept: blanks around it, case and ways to write a letter tell nobody apart."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).strip().casefold())

@@ -21,6 +21,7 @@ def app(sqlite_store: Store) -> Flask:
     fill(sqlite_store)
     for role in ROLES:
         sqlite_store.users.put(role, hash_password(PASSWORD), role)
+    sqlite_store.users.link("reviewer", "", "", by="an owner")
     return create_app(Settings(basic_auth_user="lead", basic_auth_pass="right-horse"), sqlite_store)
 
 
@@ -72,6 +73,7 @@ def test_decision_about_oneself_or_off_the_list_is_refused_on_the_api(app: Flask
     client, path = app.test_client(), "/api/v1/projects/1/decisions"
     body = {"annotator": LEANS, "decision": "dismiss"}
     sqlite_store.users.put(LEANS, hash_password(PASSWORD), "reviewer")
+    sqlite_store.users.link(LEANS, "", "", by="an owner")
     refused = client.post(path, json=body, headers=basic(LEANS, PASSWORD))
     assert (refused.status_code, "own answers" in refused.get_json()["error"]["message"]) == (403, True)
     config = {"reviewers": ["reviewer"]}

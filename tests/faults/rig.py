@@ -104,7 +104,7 @@ class Rig:
         epoch = int(time_of(described["created_at"]))
         body = {"project": f"{self.crowd.project}.{epoch}", "schema": described["label_config"]}
         body |= {"hostname": self.stand_in.url, "extra_params": {}}
-        status, answer = self.service.call("POST", "/setup", json.dumps(body).encode())
+        status, answer = self.service.call("POST", "/setup", json.dumps(body).encode(), timeout=60.0)
         assert status == 200, answer
         with self.store() as store:
             self.project_id = store.projects.all()[0].id

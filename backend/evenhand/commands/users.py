@@ -7,13 +7,15 @@ import click
 
 from evenhand.commands._failures import says_what_is_wrong
 from evenhand.commands._service import open_data
-from evenhand.domain import ROLES, Role
+from evenhand.domain import ROLES, Role, normal_name
 from evenhand.errors import UnusableValueError
+from evenhand.json_values import MAX_ID
 from evenhand.settings import Settings
 from evenhand.store import open_store
 from evenhand.web.passwords import hash_password
 
 SHORTEST_PASSWORD = 10
+NOBODY = "nobody"
 
 
 @click.group("users")
@@ -34,9 +36,10 @@ def users() -> None:
 def add(name: str, role: Role | None, password_stdin: bool) -> None:
     """Add the account NAME, or change its password and role."""
     settings = Settings.from_env(os.environ)
-    if not name.strip() or len(name) > 100 or ":" in name or not name.isprintable():
+    name = normal_name(name)
+    if not name or len(name) > 100 or ":" in name or not name.isprintable():
         raise UnusableValueError(f"{name[:40]!r} is not a user name; use 1 to 100 printable characters without a colon")
-    if name == settings.basic_auth_user:
+    if name == normal_name(settings.basic_auth_user):
         raise UnusableValueError(f"{name!r} is BASIC_AUTH_USER; its password is BASIC_AUTH_PASS, choose another name")
     if password_stdin:
         password = sys.stdin.readline().rstrip("\n")
@@ -64,7 +67,24 @@ def list_() -> None:
     if settings.basic_auth_user:
         click.echo(f"{settings.basic_auth_user}: {settings.basic_auth_role} (BASIC_AUTH_USER)")
     for account in accounts:
-        click.echo(f"{account.name}: {account.role}")
+        who = (
+            "" if account.ls_user is None else f", {account.ls_user or NOBODY} in Label Studio (by {account.linked_by})"
+        )
+        click.echo(f"{account.name}: {account.role}{who}")
+
+
+@users.command("link")
+@click.argument("name")
+@click.argument("user")
+@says_what_is_wrong
+def link(name: str, user: str) -> None:
+    """Say that the account NAME is the user with the id USER in Label Studio, or 'nobody' there."""
+    if user != NOBODY and not (user.isdecimal() and user.isascii() and 0 < int(user) <= MAX_ID):
+        raise UnusableValueError(f"{user[:40]!r} is no user id of Label Studio; give a number, or {NOBODY!r}")
+    with open_data() as (settings, store):
+        who = "" if user == NOBODY else str(int(user))
+        store.users.link(name, settings.label_studio_url, who, by="evenhand users link")
+    click.echo(f"Account {name} is {user} in Label Studio, and does not decide about itself.")
 
 
 @users.command("remove")

@@ -9,17 +9,27 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evenhand.domain import Decision, Project, Review
-from evenhand.errors import ForbiddenError, PayloadError
+import requests
+
+from evenhand.domain import Decision, Project, Review, normal_name
+from evenhand.errors import ForbiddenError, PayloadError, UnusableValueError
+from evenhand.json_values import MAX_ID
+from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.payloads import read_review
+from evenhand.label_studio.transport import LabelStudioError, Transport
 from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, resolve
+from evenhand.settings import Settings
 from evenhand.store import Store
 
 logger = logging.getLogger(__name__)
 People = Mapping[str, tuple[str | None, str | None]]
 REFUSED, WITHDRAWN = "decision_refused", "decision_withdrawn"
 SELF_DECISION = "nobody decides about their own answers; ask another reviewer"
+NOT_LINKED = (
+    "nobody knows yet who this account is in Label Studio, so it might decide about itself; prove it with your own "
+    "token on the page Account, or ask an owner (`evenhand users link`)"
+)
 NOT_A_REVIEWER = "not one of the project's reviewers (project setting `reviewers`)"
 
 
@@ -56,22 +66,45 @@ def take_reviews(
 
 def refusal(store: Store, project_id: int, annotator_id: str, names: Collection[str]) -> str | None:
     """Why somebody known under these names may not decide about an annotator; None if they may."""
-    known = {name.casefold() for name in names}
+    known = {normal_name(name) for name in names}
     person = store.annotators.get(project_id, [annotator_id]).get(annotator_id)
     own = {annotator_id, *(filter(None, (person.name, person.email)) if person else ())}
-    if known & {name.casefold() for name in own}:
+    if known & {normal_name(name) for name in own}:
         return SELF_DECISION
     reviewers = ProjectConfig.model_validate(store.projects.get(project_id).config).reviewers
-    if reviewers and not known & {name.casefold() for name in reviewers}:
+    if reviewers and not known & {normal_name(name) for name in reviewers}:
         return NOT_A_REVIEWER
     return None
 
 
 def require_reviewer(store: Store, project_id: int, annotator_id: str, account: str) -> None:
-    """Refuse a decision on the dashboard or through the API that its author may not make."""
-    reason = refusal(store, project_id, annotator_id, {account})
+    """Refuse a decision on the dashboard or through the API that its author may not make.
+
+    Names can be chosen, so who somebody is in Label Studio must be known by id. Owners may link themselves as they
+    like, so nothing is asked of them.
+    """
+    found, project = store.users.get(account), store.projects.get(project_id)
+    linked = found.ls_user if found is not None and found.ls_url in ("", project.ls_url) else None
+    if found is not None and found.role == "reviewer" and linked is None and project.kind != "demo":
+        raise ForbiddenError(f"{account}: {NOT_LINKED}")
+    reason = refusal(store, project_id, annotator_id, {account, linked or account})
     if reason:
         raise ForbiddenError(f"{account}: {reason}")
+
+
+def link_by_token(store: Store, settings: Settings, account: str, token: str, session: requests.Session) -> str:
+    """Link an account to whoever a token of Label Studio belongs to, and forget the token; the user's id."""
+    if not settings.label_studio_url:
+        raise UnusableValueError("LABEL_STUDIO_URL is not set, so nobody can be asked whose token that is")
+    try:
+        client = LabelStudioClient(Transport(settings.label_studio_url, token.strip(), session=session)).hurried()
+        user = client.who_am_i().get("id")
+    except LabelStudioError as error:
+        raise UnusableValueError("Label Studio does not take this token; copy it from Account & Settings") from error
+    if not isinstance(user, int) or not 0 < user <= MAX_ID:
+        raise UnusableValueError("Label Studio did not say whose token that is")
+    store.users.link(account, settings.label_studio_url, str(user), by="their own token", is_new=True)
+    return str(user)
 
 
 def _read(store: Store, alerts_project: Project, annotation: dict[str, Any], card: dict[str, Any]) -> Review | None:

@@ -2,10 +2,10 @@
 
 import secrets as randomness
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
-from evenhand.domain import Account, Role
-from evenhand.errors import NotFoundError
+from evenhand.domain import Account, Role, normal_name
+from evenhand.errors import ConflictError, NotFoundError
 from evenhand.store.database import Aggregate
 from evenhand.store.schema import login_failures, secrets, users
 
@@ -38,26 +38,42 @@ class SecretStore(Aggregate):
             connection.execute(delete(secrets).where(secrets.c.name == name))
 
 
+LINK = ("ls_url", "ls_user", "linked_by")
+
+
 class UserStore(Aggregate):
-    """Accounts and their passwords' hashes."""
+    """Accounts, their passwords' hashes, and who each is in Label Studio; names are kept in one form."""
 
     def put(self, name: str, password_hash: str, role: Role | None = None) -> None:
         """Add an account, or change its password; without a role an existing one keeps its own and a new one is a
         reader."""
         with self._database.write() as connection:
-            known = connection.execute(select(users.c.role).where(users.c.name == name)).scalar()
-            values = {
-                "name": name,
-                "password_hash": password_hash,
-                "role": role or known or "reader",
-                "created_at": self._database.clock(),
-            }
+            row = connection.execute(select(users).where(users.c.name == normal_name(name))).first()
+            known = dict(row._mapping) if row is not None else {"role": "reader", **dict.fromkeys(LINK)}
+            made = {"name": normal_name(name), "password_hash": password_hash, "created_at": self._database.clock()}
+            values = {**known, **made, "role": role or known["role"]}
             connection.execute(self._database.upsert(users), [values])
+
+    def link(self, name: str, ls_url: str, ls_user: str, *, by: str, is_new: bool = False) -> None:
+        """Say who an account is in Label Studio ('': nobody there); raises NotFoundError.
+
+        With `is_new` what is known stays, and another answer raises ConflictError.
+        """
+        with self._database.write() as connection:
+            row = connection.execute(select(users).where(users.c.name == normal_name(name))).first()
+            if row is None:
+                raise NotFoundError(f"there is no account {name[:60]!r}; `evenhand users list` shows them")
+            if is_new and row.ls_user is not None:
+                if (row.ls_url, row.ls_user) == (ls_url, ls_user):
+                    return
+                raise ConflictError("the account is linked to another user of Label Studio; an owner can change that")
+            mine = update(users).where(users.c.name == row.name)
+            connection.execute(mine.values(ls_url=ls_url, ls_user=ls_user, linked_by=by[:200]))
 
     def get(self, name: str) -> Account | None:
         """An account; None if nobody has that name."""
         with self._database.read() as connection:
-            row = connection.execute(select(users).where(users.c.name == name)).first()
+            row = connection.execute(select(users).where(users.c.name == normal_name(name))).first()
         return None if row is None else Account(**row._mapping)
 
     def all(self) -> list[Account]:
@@ -78,7 +94,7 @@ class UserStore(Aggregate):
     def delete(self, name: str) -> None:
         """Remove an account; raises NotFoundError."""
         with self._database.write() as connection:
-            if connection.execute(delete(users).where(users.c.name == name)).rowcount == 0:
+            if connection.execute(delete(users).where(users.c.name == normal_name(name))).rowcount == 0:
                 raise NotFoundError(f"there is no account {name!r}; `evenhand users list` shows them")
 
 

@@ -36,6 +36,7 @@ from evenhand.store.schema import (
     run_paths,
     runs,
     spending,
+    users,
 )
 
 Row = dict[str, Any]
@@ -143,6 +144,8 @@ class PersonStore(Aggregate):
                 rest = self._erase_in(connection, row, ids, names, shown.get(row.id, set()))
                 counts[row.id] = dict(Counter(sliced.get(row.id, {})) + Counter(rest))
             _scrub_problems(connection, names)
+            theirs = (users.c.ls_url.in_(("", ls_url)), users.c.ls_user.in_(ids))
+            connection.execute(update(users).where(*theirs).values(ls_url=None, ls_user=None, linked_by=None))
         return counts
 
     def readmit(self, ls_url: str, annotator_id: str) -> bool:

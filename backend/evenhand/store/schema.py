@@ -313,6 +313,8 @@ users = Table(
     Column("password_hash", Text, nullable=False),
     Column("created_at", Double, nullable=False),
     Column("role", Text, nullable=False, server_default="reader"),
+    # Who this is in Label Studio; an empty id: said to be nobody there; null: not known.
+    *(Column(name, Text) for name in ("ls_url", "ls_user", "linked_by")),
 )
 
 login_failures = Table(

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from flask import Flask, current_app, g, redirect, request, session, url_for
 from werkzeug.wrappers import Response as WerkzeugResponse
 
-from evenhand.domain import Role
+from evenhand.domain import Role, normal_name
 from evenhand.errors import ForbiddenError, TooManyAttemptsError, UnauthorizedError, UnsupportedBodyError
 from evenhand.label_studio.payloads import TRAINING
 from evenhand.settings import SECRET_HEADER, is_loopback
@@ -90,7 +90,7 @@ def csrf_token() -> str:
 
 def log_in(name: str, password: str) -> User:
     """Start a session; raises UnauthorizedError, ForbiddenError or TooManyAttemptsError."""
-    role = _check_password(name, password)
+    name, role = normal_name(name), _check_password(name, password)
     if not is_allowed(role, "account"):
         raise ForbiddenError(
             f"{name} is the account Label Studio calls with and opens no page; add one for yourself with "
@@ -156,9 +156,9 @@ def _identify(needed: Access) -> User | None:
         raise UnauthorizedError(f"{SECRET_HEADER} is wrong; run `evenhand connect` to install the right one")
     basic = request.authorization
     if basic is not None and basic.type == "basic":
-        name, password = basic.username or "", basic.password or ""
+        name, password = normal_name(basic.username or ""), basic.password or ""
         if settings.has_credentials or _has_users():
-            is_theirs = settings.has_credentials and same(name, settings.basic_auth_user)
+            is_theirs = _is_configured(name)
             return User(name, "basic", _check_password(name, password), is_label_studio=is_theirs)
     user = _session_user()
     if user is None and needed in LABEL_STUDIO_S:
@@ -281,8 +281,8 @@ def _require_token() -> None:
 
 def _check_password(name: str, password: str) -> Role:
     """The role of a name whose password is right; raises UnauthorizedError or TooManyAttemptsError."""
-    settings = get_settings()
-    is_basic_user = settings.has_credentials and same(name, settings.basic_auth_user)
+    settings, name = get_settings(), normal_name(name)
+    is_basic_user = _is_configured(name)
     desk: PasswordDesk = current_app.extensions["evenhand_passwords"]
     stored, role = _secret_and_role(name)
     is_given = is_basic_user and same(password, settings.basic_auth_pass)
@@ -313,10 +313,16 @@ def _network() -> str:
 def _secret_and_role(name: str) -> tuple[str | None, Role]:
     """What a name's password is checked against, and the role behind it."""
     settings = get_settings()
-    if settings.has_credentials and same(name, settings.basic_auth_user):
+    if _is_configured(name):
         return settings.basic_auth_pass, settings.basic_auth_role
     account = get_store().users.get(name[:200])
     return (None, "protocol") if account is None else (account.password_hash, account.role)
+
+
+def _is_configured(name: str) -> bool:
+    """Whether a name is that of BASIC_AUTH_USER."""
+    settings = get_settings()
+    return settings.has_credentials and same(normal_name(name), normal_name(settings.basic_auth_user))
 
 
 def _fingerprint(stored: str | None) -> str | None:
