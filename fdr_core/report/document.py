@@ -23,6 +23,7 @@ ANNOTATOR_KEYS = (
     "p_value", "match_ratio", "flagged", "more_needed", "first_seen", "last_seen",
     "median_lead_time", "longest_run", "persistent", "warned", "sup_e", "finding", "q_value", "exact_list",
     "proven", "lbi_share", "lbi_list", "difference",
+    "later",
 )  # fmt: skip
 METHOD_KEYS = (
     "decided_by", "exact_list", "proven", "lbi_list", "draws_done", "draws_asked", "differences", "converged",
@@ -38,10 +39,10 @@ LIST_KEYS = ("lean", "chosen", "how", "promise", "reasons", "placebos", "gold_ne
 CHANGE_KEYS = ("above", "below", "raw_difference", "difference", "probability")
 DATA_KEYS = (
     "source", "run", "finished_at", "sha256", "answers", "annotators", "items", "ties", "coins", "coin_source",
-    "excluded", "first_answer", "last_answer",
+    "excluded", "first_answer", "last_answer", "settings_changed",
 )  # fmt: skip
 # What could tell who an annotator is, besides the id.
-TELLING_KEYS = frozenset({"name", "first_seen", "last_seen"})
+TELLING_KEYS = frozenset({"name", "first_seen", "last_seen", "later"})
 PLAIN = frozenset({type(None), bool, int, str})
 
 
@@ -97,7 +98,7 @@ def taste_document(found: "WithoutTaste | None") -> dict[str, Any] | None:
 def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
     """Number the annotators in the order of the table, and leave out what could tell who or what they are.
 
-    Names, the times at which each was seen, and the name of the source go; a copy is returned.
+    Names, the times at which each was seen, who changed what, and the name of the source go; a copy is returned.
     """
     annotators = [
         {**row, **dict.fromkeys(TELLING_KEYS & row.keys()), "annotator": f"annotator {number}"}
@@ -107,7 +108,7 @@ def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
         row["annotator"]: hidden["annotator"] for row, hidden in zip(report["annotators"], annotators, strict=True)
     }
     heaviest = [{**row, "annotator": numbers[row["annotator"]], "task": None} for row in report["heaviest_answers"]]
-    data = {**report["data"], "source": None}
+    data = {**report["data"], "source": None, "settings_changed": None}
     others = [
         {
             **one,

@@ -12,16 +12,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evenhand.domain import Project, Trigger
+from evenhand.app import create_app
+from evenhand.domain import Project, Role, Trigger
 from evenhand.ingest.events import handle_events
 from evenhand.label_studio.payloads import read_event
 from evenhand.project_config import parse_config
+from evenhand.runs.report import report_of_run
 from evenhand.server.worker import Runs
 from evenhand.settings import Settings
 from evenhand.store import Store
+from werkzeug.security import generate_password_hash
 
+from fdr_core.report.document import pseudonymised
+from fdr_core.report.page import report_html
 from harness.databases import new_store
 from harness.label_configs import PAIRWISE
+from tests.attacks.cases import basic
 
 Json = dict[str, Any]
 VICTIM, COLLEAGUE = 1, 2
@@ -240,6 +246,86 @@ def test_history_counts_what_was_removed_by_the_side_it_had(crowd: Crowd) -> Non
     crowd.send([{"action": "ANNOTATIONS_DELETED", "annotations": ids, "project": PROJECT}] * 2)
     removed = crowd.store.revisions.of(crowd.project.id)[str(VICTIM)].removed
     assert (removed.left, removed.right, removed.ties) == (2, len(right), 0)
+
+
+def test_deletions_and_edits_are_shown_beside_the_flag_by_side(crowd: Crowd) -> None:
+    bot = 77
+    for number in range(60):
+        crowd.add(bot, f"item {number % ITEMS}", f"item {(number + 7) % ITEMS}", "left", by=bot)
+    crowd.send([crowd.created(number) for number in crowd.of(bot, "left")])
+    left = crowd.of(bot, "left")
+    crowd.send([{"action": "ANNOTATIONS_DELETED", "annotations": [{"id": n} for n in left[:7]], "project": PROJECT}])
+    crowd.send([crowd.changed(n, result=chosen("right"), updated_by=COLLEAGUE) for n in left[7:10]])
+    assert crowd.flagged() == [str(bot)]
+    run = crowd.store.runs.latest(crowd.project.id)
+    assert run is not None
+    told = (
+        "7 answers were removed later, 7 of them left; 3 answers were edited later, 3 of them left "
+        f"(3 not by the annotator); by user {COLLEAGUE}"
+    )
+    report = report_of_run(crowd.store, run)
+    assert {row["annotator"]: row["later"] for row in report["annotators"] if row["later"]} == {str(bot): told}
+    assert told in report_html(report).decode()
+    page = create_app(Settings(), crowd.store).test_client().get(f"/ui/projects/{crowd.project.id}/annotator?id={bot}")
+    assert told in page.text
+    assert {row["later"] for row in pseudonymised(report)["annotators"]} == {None}
+
+
+def test_settings_changed_since_the_run_before_stand_in_the_report(crowd: Crowd) -> None:
+    crowd.flagged()
+    config = parse_config({"q": 0.3}, base=crowd.project.config)
+    crowd.store.projects.set_config(crowd.project.id, config, by="mallory")
+    crowd.flagged()
+    run = crowd.store.runs.latest(crowd.project.id)
+    assert run is not None
+    report = report_of_run(crowd.store, run)
+    assert [(line["what"], line["by"]) for line in report["data"]["settings_changed"]] == [("q: 0.1 → 0.3", "mallory")]
+    assert "mallory" in report_html(report).decode()
+    assert pseudonymised(report)["data"]["settings_changed"] is None
+    crowd.flagged()
+    later = crowd.store.runs.latest(crowd.project.id)
+    assert later is not None
+    assert report_of_run(crowd.store, later)["data"]["settings_changed"] == []
+
+
+def post(crowd: Crowd, role: Role, path: str, **form: str) -> int:
+    """Send a form as somebody with this role."""
+    store, name = crowd.store, f"the {role}"
+    store.users.put(name, generate_password_hash("a long password", "pbkdf2:sha256:1"), role)
+    store.users.link(name, "", "", by="a test")
+    client = create_app(Settings(), store).test_client()
+    with client.session_transaction() as session:
+        session["csrf_token"] = "token"
+    login = {"name": name, "password": "a long password", "csrf_token": "token"}
+    assert client.post("/ui/login", data=login).status_code == 302
+    with client.session_transaction() as session:
+        token = session["csrf_token"]
+    return client.post(path, data={**form, "csrf_token": token}).status_code
+
+
+def test_owner_withdraws_a_batch_with_a_reason_and_only_owners_take_it_back(crowd: Crowd) -> None:
+    store, base = crowd.store, f"/ui/projects/{crowd.project.id}"
+    batch = {"annotator": str(VICTIM), "since": "2025-01-01T00:00", "until": "2026-06-01T00:00", "reason": "a test"}
+    assert post(crowd, "reviewer", f"{base}/answers/withdraw", **batch) == 403
+    assert post(crowd, "owner", f"{base}/answers/withdraw", **{**batch, "reason": " "}) == 400
+    assert post(crowd, "owner", f"{base}/answers/withdraw", **{**batch, "until": "2024-01-01T00:00"}) == 400
+    assert post(crowd, "owner", f"{base}/answers/withdraw", **{**batch, "since": "soon"}) == 400
+    assert store.decisions.withdrawn_answers(crowd.project.id) == {}
+    assert post(crowd, "owner", f"{base}/answers/withdraw", **batch) == 302
+    assert store.decisions.withdrawn_answers(crowd.project.id) == {str(VICTIM): [(1735689600.0, 1780272000.0)]}
+    assert store.runs.latest(crowd.project.id, status="queued") is not None
+    line = store.decisions.page(crowd.project.id).rows[0]
+    assert (line["author"], line["comment"]) == ("the owner", "a test")
+    for page in (f"{base}/decisions", f"{base}/annotator?id={VICTIM}"):
+        assert "Answers withdrawn" in seen_by_owner(crowd, page)
+    assert post(crowd, "reviewer", f"{base}/decisions/{line['number']}/withdraw") == 403
+    assert post(crowd, "owner", f"{base}/decisions/{line['number']}/withdraw") == 302
+    assert store.decisions.withdrawn_answers(crowd.project.id) == {}
+
+
+def seen_by_owner(crowd: Crowd, path: str) -> str:
+    sent = basic("the owner", "a long password")
+    return create_app(Settings(), crowd.store).test_client().get(path, headers=sent).text
 
 
 def test_answers_given_again_after_a_deletion_count_once(crowd: Crowd) -> None:

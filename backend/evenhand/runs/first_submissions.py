@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.domain import Project
 from evenhand.runs.statistics import Current
 from evenhand.store import Store
-from evenhand.store.revisions import Correction
+from evenhand.store.revisions import Correction, History, SideCounts
 from fdr_core import Detection, SufficientStatistics
 from fdr_core.answer_table import AnswerTable
 from fdr_core.consensus.ranking import Ranking, ranking
@@ -73,6 +73,30 @@ def report_revisions(store: Store, project: Project) -> None:
         f"{told}{f'; and {more} more' if more > 0 else ''}. Evidence is made of first submissions and stays as it was",
         "Ask who did it and why. If answers should not count, an owner withdraws them on the annotator's page.",
     )
+
+
+def history_words(history: History, named: Mapping[str, Any]) -> str:
+    """What became of somebody's answers later, by the side first chosen; evidence is of first submissions."""
+    told = [
+        _by_side(history.removed, "removed later"),
+        _by_side(history.edited, "edited later"),
+        _by_side(history.written_by_others, "written by others in this name, which are evidence against nobody"),
+    ]
+    others = history.edited_by_others.total
+    if others:
+        told[1] += f" ({others} not by the annotator)"
+    if history.by:
+        told.append(f"by {', '.join(_name(user, named) for user in history.by[:5])}")
+    return "; ".join(part for part in told if part)
+
+
+def _by_side(counts: SideCounts, what: str) -> str:
+    """So many answers, and for which side they were; nothing where there are none."""
+    if not counts.total:
+        return ""
+    sides = [(counts.right, "right"), (counts.left, "left"), (counts.ties, "a tie")]
+    parts = ", ".join(f"{number} of them {side}" for number, side in sides if number)
+    return f"{'1 answer was' if counts.total == 1 else f'{counts.total} answers were'} {what}, {parts}"
 
 
 def _sentence(kind: str, annotator: str, by: str | None, number: int, named: Mapping[str, Any]) -> str:

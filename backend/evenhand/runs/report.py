@@ -5,6 +5,7 @@ from typing import Any
 
 from evenhand.domain import Run
 from evenhand.errors import NotFoundError
+from evenhand.runs.first_submissions import history_words
 from evenhand.store import Store
 from fdr_core.report.document import DATA_KEYS, METHOD_KEYS, document, only
 from fdr_core.report.heaviest import heaviest_of
@@ -20,8 +21,13 @@ def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[s
         raise NotFoundError(f"run {run.id} is {run.status}; only finished runs have a report")
     people = store.annotators.get(run.project_id)
     labels = store.items.labels(run.project_id)
+    later = store.revisions.of(run.project_id, upto=run.seq)
     annotators = [
-        {**row, "name": people[row["annotator"]].name if row["annotator"] in people else None}
+        {
+            **row,
+            "name": people[row["annotator"]].name if row["annotator"] in people else None,
+            "later": history_words(later[row["annotator"]], people) if row["annotator"] in later else None,
+        }
         for row in store.findings.all(run.id)
     ]
     ranking = store.rankings.all(run.id)
@@ -61,8 +67,18 @@ def _run_data(store: Store, run: Run) -> dict[str, Any]:
         "run": run.id,
         "finished_at": run.finished_at,
         "sha256": run.data_hash,
+        "settings_changed": _settings_changed(store, run),
     }
     return only({**facts, "excluded": facts.get("excluded") or {}}, DATA_KEYS)
+
+
+def _settings_changed(store: Store, run: Run) -> list[dict[str, Any]]:
+    """Which settings this run was the first to use, from what, and who changed them."""
+    before = store.runs.before(run)
+    changes = store.decisions.setting_changes(
+        run.project_id, after=(before.started_at or 0.0) if before else 0.0, until=run.started_at
+    )
+    return [{"what": line.comment, "by": line.author, "at": line.recorded_at} for line in reversed(changes)]
 
 
 def _heaviest(

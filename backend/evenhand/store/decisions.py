@@ -92,6 +92,15 @@ class DecisionStore(Aggregate):
             }
             return self._append_line(connection, project_id, last, values, None)
 
+    def line(self, project_id: int, number: int) -> Decision:
+        """One line of the log about somebody; raises NotFoundError."""
+        mine = (decisions.c.project_id == project_id, decisions.c.number == number, _ABOUT_PEOPLE)
+        with self._database.read() as connection:
+            row = connection.execute(select(decisions).where(*mine)).first()
+        if row is None:
+            raise NotFoundError(f"the log of project {project_id} has no decision {number}")
+        return Decision(**row._mapping)
+
     def add_review(self, review: Review) -> tuple[Decision, bool]:
         """Append a decision that came back from the alerts project; whether it is new."""
         mine = (decisions.c.project_id == review.project_id, decisions.c.source_key == review.source_key)

@@ -6,7 +6,7 @@ of it, and an answer that somebody else wrote is evidence against nobody.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,9 +112,12 @@ class RevisionStore(Aggregate):
             found.ranking.extend(_differences(stands, None if is_out else stands))
         return found
 
-    def of(self, project_id: int, annotator_ids: Collection[str] | None = None) -> dict[str, History]:
+    def of(
+        self, project_id: int, annotator_ids: Collection[str] | None = None, *, upto: int | None = None
+    ) -> dict[str, History]:
         """What became of annotators' answers, by annotator; those of whom nothing is to be said are left out."""
         query = select(revisions).where(revisions.c.project_id == project_id).order_by(revisions.c.seq)
+        query = query if upto is None else query.where(revisions.c.seq <= upto)
         with self._database.read() as connection:
             rows = list(select_in(connection, query, revisions.c.annotator_id, annotator_ids))
             gone = _gone(connection, project_id, {row.annotation_id for row in rows if row.kind == "delete"})
@@ -210,9 +213,3 @@ def _history(annotator_id: str, rows: Sequence[Any], gone: Collection[int]) -> H
             if row.kind != "written":
                 count("edited_by_others", row)
     return History(**counts, by=tuple(people))
-
-
-def facts(found: dict[str, History]) -> Iterator[tuple[str, History]]:
-    """Annotators with something to be said about their answers, most removed or edited ones first."""
-    order = sorted(found.items(), key=lambda pair: -(pair[1].removed.total + pair[1].edited.total))
-    return ((key, history) for key, history in order if history)

@@ -300,6 +300,13 @@ class RunStore(Aggregate):
             row = connection.execute(query.order_by(runs.c.id.desc()).limit(1)).first()
             return _run(row) if row else None
 
+    def before(self, run: Run) -> Run | None:
+        """The finished run before this one."""
+        query = select(runs).where(runs.c.project_id == run.project_id, runs.c.id < run.id, runs.c.status == "done")
+        with self._database.read() as connection:
+            row = connection.execute(query.order_by(runs.c.id.desc()).limit(1)).first()
+            return _run(row) if row else None
+
     def page(self, project_id: int, *, limit: int = 50, cursor: str | None = None) -> Page:
         """A page of runs, newest first."""
         query = select(runs).where(runs.c.project_id == project_id)

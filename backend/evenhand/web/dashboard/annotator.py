@@ -7,6 +7,7 @@ from flask import render_template
 
 from evenhand.domain import Project, Run
 from evenhand.errors import NotFoundError
+from evenhand.runs.first_submissions import history_words
 from evenhand.runs.review_priority import side_shares
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, argument, bp, chosen_run, project_page, task_url
@@ -40,6 +41,8 @@ def annotator(project_id: int) -> str:
         flag=flag,
         shares=side_shares(answers),
         left_out=_left_out(answers),
+        later=_later(project_id, annotator_id),
+        taken_out=store.decisions.withdrawn_answers(project_id).get(annotator_id, ()),
         live=_live(project_id, annotator_id),
         heaviest=_heaviest(found, run, row, answers),
         log=log,
@@ -48,6 +51,12 @@ def annotator(project_id: int) -> str:
         decision=store.decisions.current(project_id).get(annotator_id),
         decision_words=LOG_WORDS,
     )
+
+
+def _later(project_id: int, annotator_id: str) -> str:
+    """What became of the annotator's answers after they were given; empty where nothing did."""
+    history = get_store().revisions.of(project_id, [annotator_id]).get(annotator_id)
+    return "" if history is None else history_words(history, get_store().annotators.get(project_id))
 
 
 def _left_out(answers: list[dict[str, Any]]) -> dict[str, int]:

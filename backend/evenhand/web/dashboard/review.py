@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from flask import flash, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from evenhand.domain import Run, choice_of
-from evenhand.errors import NotFoundError, PayloadError
+from evenhand.domain import Run, Trigger, choice_of
+from evenhand.errors import ForbiddenError, NotFoundError, PayloadError
 from evenhand.ingest.reviews import require_reviewer
+from evenhand.store.decisions import WITHDRAW_ANSWERS
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.blueprint import ID, bp, form_text, page_number, paging, project_page
@@ -17,7 +19,7 @@ from evenhand.web.rights import access
 
 DECISIONS: Mapping[str, str] = {"confirm": "Confirmed", "dismiss": "Dismissed", "watch": "Watching"}
 # What the log can hold besides what reviewers choose.
-LOG_WORDS = {**DECISIONS, "erase": "Erased", "withdraw": "Withdrawn"}
+LOG_WORDS = {**DECISIONS, "erase": "Erased", "withdraw": "Withdrawn", "withdraw_answers": "Answers withdrawn"}
 LOG_SIZE = 100
 LONGEST_COMMENT = 5000
 
@@ -96,13 +98,37 @@ def decide(project_id: int) -> Response:
 @access("reviewer")
 def withdraw(project_id: int, number: int) -> Response:
     """Take a decision back by a further line of the log."""
-    store = get_store()
-    for line in store.decisions.in_force(project_id):
-        if line.number == number:
-            require_reviewer(store, project_id, line.annotator_id, _author())
+    store, user = get_store(), current_user()
+    line = store.decisions.line(project_id, number)
+    require_reviewer(store, project_id, line.annotator_id, _author())
+    if line.decision == WITHDRAW_ANSWERS and (user is None or not user.may("owner")):
+        raise ForbiddenError("answers that an owner withdrew are taken back by owners")
     withdrawn = store.decisions.withdraw(project_id, number, author=_author())
-    flash(f"Undone. The log keeps both decision {number} and its withdrawal.")
+    if line.decision == WITHDRAW_ANSWERS:
+        store.runs.request(project_id, Trigger.MANUAL, _author())
+    flash(f"Undone. The log keeps both entry {number} and its withdrawal.")
     return _to_annotator(project_id, withdrawn.annotator_id)
+
+
+@bp.post(f"/projects/<{ID}:project_id>/answers/withdraw")
+@access("owner")
+def withdraw_answers(project_id: int) -> Response:
+    """Take the answers somebody gave in a time out of everything, with a reason, and ask for a run."""
+    store, annotator_id, reason = get_store(), form_text("annotator"), form_text("reason").strip()
+    if annotator_id not in store.annotators.get(project_id, [annotator_id]):
+        raise NotFoundError(f"project {project_id} has no annotator {annotator_id[:60]!r}")
+    if not 0 < len(reason) <= LONGEST_COMMENT:
+        raise PayloadError("say why the answers are withdrawn; the log keeps it")
+    since, until = _moment("since", 0.0), _moment("until", store.clock())
+    if since >= until:
+        raise PayloadError("the time ends before it begins; leave a field empty for all answers on that side")
+    require_reviewer(store, project_id, annotator_id, _author())
+    store.decisions.withdraw_answers(
+        project_id, annotator_id, since=since, until=until, author=_author(), reason=reason
+    )
+    store.runs.request(project_id, Trigger.MANUAL, _author())
+    flash("The answers are withdrawn, and a run is on its way. The log keeps who did it and why.")
+    return _to_annotator(project_id, annotator_id)
 
 
 @bp.get(f"/projects/<{ID}:project_id>/decisions")
@@ -127,6 +153,15 @@ def decisions(project_id: int) -> str:
         chain=store.decisions.verify(project_id),
         decision_words=LOG_WORDS,
     )
+
+
+def _moment(field: str, otherwise: float) -> float:
+    """A time that a form gave, in UTC."""
+    text = form_text(field).strip()
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text else otherwise
+    except (ValueError, OverflowError):
+        raise PayloadError(f"{text[:40]!r} is no time; expected one like 2026-05-01T09:30") from None
 
 
 def _author() -> str:
