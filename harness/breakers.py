@@ -153,6 +153,20 @@ def one_sided_crowd(*, rng: Generator, coins: str) -> Simulated:
     return draft.answered(draft.judged(), coin=task)
 
 
+def one_order_for_all(*, rng: Generator, m: int, n_leaning: int, n_tasks: int) -> Simulated:
+    """Everybody answers the same tasks on 20 items, each in one order for all; the leaning each have a side."""
+    draft = Draft.of(rng, m, n_tasks, 20, n_leaning)
+    task = np.tile(np.arange(n_tasks), m)
+    draft = Draft(draft.annotator, draft.left[task], draft.right[task], draft.theta, draft.side, rng)
+    return draft.answered(draft.judged(), coin=task)
+
+
+def many_items(*, rng: Generator) -> Simulated:
+    """A hundred annotators, fifteen lean, 2,200 items, own coins."""
+    draft = Draft.of(rng, 100, 60, 2200, 15)
+    return draft.answered(draft.judged())
+
+
 def batch_coins(*, rng: Generator, n_leaning: int = 0) -> Simulated:
     """One recorded coin per batch of ten answers of an annotator: the better item stands on one side in all ten."""
     draft = Draft.of(rng, 60, 60, 40, n_leaning)
@@ -221,7 +235,7 @@ BREAKERS = (
         "one-sided-shared", "18 of 30 lean left, one order for all", partial(one_sided_crowd, coins="shared"), "shared"
     ),
     Scenario("one-sided-unique", "the same, unique pairs", partial(one_sided_crowd, coins="unique"), "shared"),
-    Scenario("batch-coins", "one coin for ten answers, 10 of 60 lean", partial(batch_coins, n_leaning=10)),
+    Scenario("batch-coins", "one coin for ten answers, 10 of 60 lean", partial(batch_coins, n_leaning=10), floor=0.75),
     Scenario("batch-coins-null", "one coin for ten answers, nobody leans", batch_coins, is_null=True),
     Scenario("repeats", "pairs asked again, no ids, nobody leans", scenarios.repeats, is_null=True),
     Scenario("repeats-ids", "pairs asked again, coins recorded, nobody leans", repeats_with_ids, is_null=True),
@@ -262,6 +276,20 @@ BREAKERS = (
             is_null=True,
         )
         for m in (5, 12, 30, 100, 300, 1000)
+    ),
+)
+#: One order per task for everybody: what part of the list holds with a proof.
+PROOFS = (
+    *(
+        Scenario(
+            f"shared-{m}x{n_tasks}",
+            f"{m} people, the same {n_tasks} tasks, {n_leaning or 'nobody'} lean{'' if n_leaning else 's'}",
+            partial(one_order_for_all, m=m, n_leaning=n_leaning, n_tasks=n_tasks),
+            "shared",
+            is_null=not n_leaning,
+            floor=floor,
+        )
+        for m, n_tasks, n_leaning, floor in ((6, 300, 2, 0.95), (30, 100, 5, 0.85), (31, 100, 0, None))
     ),
 )
 #: Every crowd by its name.

@@ -160,8 +160,15 @@ AUDITED = (
         "30 annotators, better item left in 80 %",
         partial(_placed_team, "better left"),
         "not random",
+        floor=0.80,
     ),
-    Scenario("never-swapped", "items that never change sides", partial(_placed_team, "never swapped"), "not random"),
+    Scenario(
+        "never-swapped",
+        "items that never change sides",
+        partial(_placed_team, "never swapped"),
+        "not random",
+        floor=0.80,
+    ),
     Scenario("unrecorded", "unique pairs, coins not recorded", _unrecorded_pairs, "not random"),
 )
 SCENARIOS = {scenario.name: scenario for scenario in (*LARGE, *SMALL, *EXTRA, *AUDITED)}
