@@ -23,8 +23,9 @@ Table = NDArray[np.float32]
 #: Log likelihood ratios at which thresholds may lie.
 LOG_RATIOS = np.arange(-3.0, 14.0, 0.125)
 #: Leans as strong as suggested, weaker and stronger, and how probable each is. The choices take a judge's noise for
-#: strong leans, so weak ones must be planned for: without them a plan waits for p < 1e-4 and starves p = .01. Chosen, as
-#: the floor below, on reife_mtbench and data sets below 5000, never on llmbar_features, prd, alpaca or those from 7000.
+#: strong leans, so weak ones must be planned for: without them a plan waits for p < 1e-4 and starves p = .01. These, as
+#: the floor below, were chosen on reife_mtbench and crowds below 5000, never on llmbar_features, prd, alpaca or crowds
+#: from 7000 on.
 SCALES, SCALE_SHARES = np.array([0.3, 0.7, 1.0, 3.0]), np.array([0.2, 0.25, 0.4, 0.15])
 #: Place of the leans as strong as suggested among them.
 _AS_SUGGESTED = 2
