@@ -58,7 +58,9 @@ EXACT = {
     "both orders": _Basis(PROVEN, "proven for this design, pairs in both orders,"),
     "shared coins": _Basis(MEASURED, "checked by simulation, because annotators saw the same order"),
     "sides fixed": _Basis(
-        MEASURED, "checked by simulation, with a model of judging, because no coin decided the sides of this design"
+        MEASURED,
+        "checked by simulation, with a model of judging, because no coin decided the sides of this design: a flag says "
+        "who leans more than the others",
     ),
 }
 

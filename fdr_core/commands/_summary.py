@@ -22,7 +22,7 @@ STYLES: Mapping[str, Mapping[str, str | bool]] = {
     "wait": {"dim": True},
 }
 #: Columns with what they show of a row; those further down are left out first where not all fit.
-COLUMNS = ("annotator", "finding", "lean", "evidence", "answers", "95 %", "left/right/tie", "adj. p", "LBI")
+COLUMNS = ("annotator", "finding", "lean", "evidence", "answers", "95 %", "left/right/tie", "adj. p", "proof", "LBI")
 WORDS = ("annotator", "finding", "lean", "evidence")
 
 
@@ -88,6 +88,7 @@ def _cells(row: Mapping[str, Any], decided_by: Any) -> dict[str, str]:
         "95 %": lean_interval(row),
         "left/right/tie": f"{row['left']}/{row['right']}/{row['ties']}",
         "adj. p": p_value(row["q_value"]),
+        "proof": ("yes" if row.get("proven") else "no") if row.get("exact_list") else "",
         "LBI": percent(row["lbi_share"]),
     }
 

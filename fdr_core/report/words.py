@@ -214,6 +214,11 @@ def lean_x(value: float | None, width: float = 120.0) -> float:
     return round(half - (half - 4) * max(-1.0, min(1.0, value or 0.0)), 1)
 
 
+def even_words(basis: Any) -> str:
+    """What a lean of 0 is: where no coin decided the sides, leans are relative to the crowd."""
+    return "as the others" if str(basis).startswith("relative") else "even-handed"
+
+
 def lean_words(value: Any, digits: int = 2) -> str:
     """A lean with its side as a word instead of a sign."""
     size = number(abs(value), digits) if is_number(value) else NOTHING
@@ -271,6 +276,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "day": day,
     "duration": duration,
     "e_value": e_value,
+    "even_words": even_words,
     "few_coins": few_coins,
     "finding_kind": finding_kind,
     "finding_words": finding_words,

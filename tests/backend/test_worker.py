@@ -92,7 +92,7 @@ def test_run_from_statistics_equals_detect_on_the_exported_answers(store: Store,
     again = detect(exported)
     stored = store.findings.all(run.id)
     assert [row["annotator"] for row in stored if row["flagged"]] == again.flagged
-    for column in ("lbi_share", "p_value", "q_value", "finding", "exact_list", "lbi_list", "difference"):
+    for column in ("lbi_share", "p_value", "q_value", "finding", "exact_list", "proven", "lbi_list", "difference"):
         assert {row["annotator"]: row[column] for row in stored} == dict(
             zip(again.annotators["annotator"], again.annotators[column], strict=True)
         ), column

@@ -65,6 +65,7 @@ def test_items_that_never_change_sides_are_judged_beside_the_crowd_and_told_so()
     assert result.lean_basis == RELATIVE
     assert any("relative to the crowd" in reason for reason in result.audit.reasons)
     assert result.guarantee.kind == "FDR, measured"
+    assert "leans more than the others" in result.guarantee.sentence
 
 
 @pytest.mark.slow

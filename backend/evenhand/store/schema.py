@@ -436,6 +436,7 @@ run_annotators = Table(
     Column("warned", Boolean, nullable=False),
     Column("q_value", Double),
     Column("exact_list", Boolean),
+    Column("proven", Boolean),
     Column("lbi_share", Double),
     Column("lbi_list", Boolean),
     Column("difference", Text),
