@@ -16,8 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
+from fdr_core._version import __version__
 from harness.serving import serving
+from scripts import release_notes
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-label-studio.lock")
@@ -189,3 +192,24 @@ def test_wheel_declares_a_program_and_nothing_that_others_load() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"evenhand": "evenhand.cli:main"}
     assert "entry-points" not in project
+
+
+def test_release_needs_nothing_but_a_tag() -> None:
+    """The workflow's own files exist, and the recipe for conda names the versions that the package names."""
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    for script in re.findall(r"scripts/\w+\.\w+", workflow):
+        assert os.access(ROOT / script, os.X_OK), script
+    assert "secrets." not in workflow
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    assert [entry.replace(" ", "") for entry in recipe["requirements"]["run"][1:]] == project["dependencies"]
+    assert recipe["context"]["version"] == __version__
+
+
+def test_release_notes_are_the_part_of_the_changelog_on_the_version() -> None:
+    changelog = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-12-01\n### Added\n- This.\n\n## [0.1.0]\n- That.\n"
+    assert release_notes.notes("0.2.0", changelog, '__version__ = "0.2.0"\n') == "### Added\n- This.\n"
+    with pytest.raises(SystemExit, match=r"the tag is 0\.3\.0.*says 0\.2\.0"):
+        release_notes.notes("0.3.0", changelog, '__version__ = "0.2.0"\n')
+    with pytest.raises(SystemExit, match=r"no part \[0\.3\.0\]"):
+        release_notes.notes("0.3.0", changelog, '__version__ = "0.3.0"\n')
