@@ -20,9 +20,8 @@ import numpy as np
 
 from benchmarks.results.dense_paper import dense_paper
 from fdr_core import Comparisons, KnockoffLBI, SufficientStatistics, detect
-from fdr_core.paper.cuts import loss_limit
-from fdr_core.paper.draws import Fixed, Rule, run_draws
-from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.copies import FixedKnockoffs
+from fdr_core.paper.draws import Fixed, Rule, loss_limit, run_draws
 from fdr_core.paper.paths import Races, follow
 from fdr_core.projection import fixed_design
 from fdr_core.simulate import shaped

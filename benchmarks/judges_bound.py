@@ -2,7 +2,7 @@
 
 python -m benchmarks.judges_bound
 
-Three of six judges shift by .1, .2 and .4 (`fdr_core.scenarios.six_judges`). Each is tested by the score test of its
+Three of six judges shift by .1, .2 and .4 (`harness.crowds.six_judges`). Each is tested by the score test of its
 own shift with everything else known, the most powerful unbiased one for small shifts; then Benjamini-Hochberg.
 """
 
@@ -13,8 +13,8 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from fdr_core.baselines import benjamini_hochberg
-from fdr_core.scenarios import SPREAD
 from fdr_core.types import Floats
+from harness.crowds import SPREAD
 from harness.scenarios import Q
 
 SHIFTS = np.array([0.1, 0.2, 0.4, 0.0, 0.0, 0.0])

@@ -48,24 +48,10 @@ class BaselineFit:
 
 
 def benjamini_hochberg(p_value: Floats, q: float) -> Mask:
-    """
-    Mark the hypotheses that the step-up procedure of Benjamini and Hochberg (1995) rejects.
-
-    Parameters
-    ----------
-    p_value : (m,) array
-        One p-value per hypothesis.
-    q : float
-        Target false discovery rate, between 0 and 1.
-    """
+    """Mark the hypotheses that the step-up procedure of Benjamini and Hochberg (1995) rejects at rate ``q``."""
     if not 0 < q < 1:
         raise ConfigurationError(f"q is {q!r}; expected a number between 0 and 1, such as 0.1")
-    m = p_value.size
-    ordered = np.sort(p_value)
-    passing = np.flatnonzero(ordered <= q * np.arange(1, m + 1) / m)
-    if passing.size == 0:
-        return np.zeros(m, dtype=bool)
-    return np.asarray(p_value <= ordered[passing[-1]])
+    return np.asarray(stats.false_discovery_control(p_value) <= q)
 
 
 def binomial_bh(comparisons: Comparisons, q: float = 0.1) -> Baseline:

@@ -30,8 +30,7 @@ from fdr_core.guarantee import (
 from fdr_core.leans import Leans, absolute_leans
 from fdr_core.opinions import Exact, Lbi
 from fdr_core.options import STANDARD_LBI, Options
-from fdr_core.paper.cuts import smallest_list
-from fdr_core.paper.draws import Progress
+from fdr_core.paper.draws import Progress, smallest_list
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.run import LbiResult, judged_by
 from fdr_core.randomisation import Tests, test_annotators

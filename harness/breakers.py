@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
-from fdr_core import scenarios
 from fdr_core.comparisons import Comparisons
 from fdr_core.simulate import Simulated, small_team
 from fdr_core.types import Floats, Ints
+from harness import crowds as scenarios
 from harness.scenarios import SCENARIOS, Scenario
 from harness.sides import opposite_batches
 

@@ -38,7 +38,7 @@ SUBJECTS = {
     ),
     "fdr_core.evidence": ("tests/core/test_evidence.py",),
     "fdr_core.consensus.ranking": ("tests/core/test_ranking.py", "tests/core/test_logistic_ranking.py"),
-    "fdr_core.paper.cuts": ("tests/core/test_selection.py",),
+    "fdr_core.paper.draws": ("tests/core/test_selection.py",),
     "fdr_core.selection": ("tests/core/test_selection.py", "tests/core/test_weighted_list.py"),
     "evenhand.ingest.events": (
         "tests/backend/test_events.py",
@@ -51,7 +51,7 @@ SUBJECTS = {
         "tests/backend/test_captured_payloads.py",
         "tests/backend/test_controls.py",
     ),
-    "evenhand.publish.plan": ("tests/backend/test_publish_plan.py",),
+    "evenhand.publish.predictions": ("tests/backend/test_publish_plan.py",),
     "evenhand.runs.schedule": ("tests/backend/test_schedule.py", "tests/backend/test_clock_jumps.py"),
     "evenhand.store.merge": (
         "tests/backend/test_merge.py",

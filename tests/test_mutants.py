@@ -80,7 +80,7 @@ def test_subject_of_the_mutants_and_its_tests_exist(subject: str) -> None:
 def test_mutants_drawn_with_one_seed_are_the_same_and_leave_the_judged_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = ["evenhand.publish.plan"]
+    subject = ["evenhand.publish.predictions"]
     first = program.chosen(subject, 5, 1)
     assert first == program.chosen(subject, 5, 1) != program.chosen(subject, 5, 2)
     _, path, mutant = first[0]

@@ -91,7 +91,7 @@ def test_run_cells_with_a_failing_cell_and_no_time_left_names_what_is_missing(
 def test_closure_of_peers_leaves_the_detection_out_and_ours_has_it() -> None:
     assert "fdr_core.detection" not in closure("benchmarks.results.peers")
     assert "fdr_core.detection" not in closure("benchmarks.results.speed_peers")
-    assert {"fdr_core.detection", "fdr_core.paper.flip"} <= closure("benchmarks.results.ours")
+    assert {"fdr_core.detection", "fdr_core.paper.copies"} <= closure("benchmarks.results.ours")
     assert "fdr_core.inputs.tables" not in closure("benchmarks.results.ours")
 
 

@@ -20,8 +20,8 @@ from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from evenhand.web import api_v1, auth, dashboard, downloads, errors, metrics, ml_api
 from evenhand.web.context import KEY, Services
+from evenhand.web.errors import Refusals
 from evenhand.web.readiness import Readiness
-from evenhand.web.refusals import Refusals
 from evenhand.web.session_key import open_token, session_key
 
 __all__ = ["create_app"]

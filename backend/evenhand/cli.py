@@ -1,4 +1,4 @@
-"""`evenhand`: one command per module of `fdr_core.commands` and `evenhand.commands`, loaded when it is used."""
+"""`evenhand`: the commands of `fdr_core.commands` and `evenhand.commands`, loaded when they are used."""
 
 import difflib
 import importlib
@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from evenhand.commands._around import examine_service
 from fdr_core import __version__
 from fdr_core.commands import COMMANDS as OF_LIBRARY
 
@@ -27,6 +26,11 @@ OF_SERVICE = {
     "undo": "List what followed confirmed flags, or take it back.",
     "users": "Manage who may log in.",
     "worker": "Run the worker alone.",
+}
+#: The modules that hold more than one command.
+TOGETHER = {
+    **dict.fromkeys(("backup", "restore", "serve", "settings", "status", "worker"), "operate"),
+    **dict.fromkeys(("disconnect", "report", "run", "sync", "undo"), "projects"),
 }
 COMMANDS = dict(sorted({**OF_LIBRARY, **OF_SERVICE}.items()))
 #: Exit code after Ctrl-C: 128 and the number of the signal.
@@ -66,7 +70,7 @@ class LazyGroup(click.Group):
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         try:
             package = "fdr_core" if cmd_name in OF_LIBRARY else "evenhand"
-            found: Any = getattr(importlib.import_module(f"{package}.commands.{name}"), name)
+            found: Any = getattr(importlib.import_module(f"{package}.commands.{TOGETHER.get(name, name)}"), name)
         except ModuleNotFoundError as error:
             raise missing(cmd_name, error) from error
         return found if isinstance(found, click.Command) else None
@@ -114,7 +118,7 @@ def missing(command: str, error: ModuleNotFoundError) -> Exception:
 @click.pass_context
 def main(context: click.Context) -> None:
     """Find annotators who click a side instead of judging, live in Label Studio or in a file."""
-    context.obj = examine_service
+    context.obj = lambda: importlib.import_module("evenhand.commands._service").examine_service()
 
 
 if __name__ == "__main__":

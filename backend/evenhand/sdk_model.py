@@ -12,8 +12,8 @@ from label_studio_ml.model import LabelStudioMLBase
 from evenhand.errors import RequestError
 from evenhand.ingest.events import handle_event
 from evenhand.label_studio import payloads
-from evenhand.projects.model_version import NO_VERSION
-from evenhand.publish.predict import predict_tasks
+from evenhand.projects.overview import NO_VERSION
+from evenhand.publish.predictions import predict_tasks
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 

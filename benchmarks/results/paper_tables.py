@@ -10,11 +10,10 @@ from numpy.random import Generator
 
 from benchmarks.results.quality import FIRST
 from fdr_core.comparisons import Comparisons
-from fdr_core.paper.cuts import CUTS, loss_limit, race_results, select
-from fdr_core.paper.draws import two_pass_rss
-from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.copies import FixedKnockoffs
+from fdr_core.paper.draws import CUTS, loss_limit, race_results, select, two_pass_rss
 from fdr_core.paper.paths import Races, follow
-from fdr_core.paper.paths.problem import PathProblem
+from fdr_core.paper.problem import PathProblem
 from fdr_core.projection import fixed_design
 from fdr_core.simulate import Simulated, paper_study
 from fdr_core.statistics import SufficientStatistics

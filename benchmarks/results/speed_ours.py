@@ -11,8 +11,8 @@ from benchmarks.results import speed
 from fdr_core import KnockoffLBI
 from fdr_core.comparisons import Comparisons
 from fdr_core.detection import detect
-from fdr_core.paper.cuts import CUTS, loss_limit, race_results, select
-from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.copies import FixedKnockoffs
+from fdr_core.paper.draws import CUTS, loss_limit, race_results, select
 from fdr_core.paper.paths import Races, follow
 from fdr_core.projection import fixed_design
 from fdr_core.statistics import SufficientStatistics

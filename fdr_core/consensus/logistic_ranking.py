@@ -14,8 +14,16 @@ import scipy.sparse as sp
 
 from fdr_core.answers import Answers, summed_over_annotators
 from fdr_core.consensus.honest import Grades
-from fdr_core.consensus.logistic_fit import CLICK, LEAN, SLOPE, LogisticFit, LogisticProblem, Spreads, maximise
-from fdr_core.consensus.logistic_system import Incidence
+from fdr_core.consensus.logistic_fit import (
+    CLICK,
+    LEAN,
+    SLOPE,
+    Incidence,
+    LogisticFit,
+    LogisticProblem,
+    Spreads,
+    maximise,
+)
 from fdr_core.types import Floats, Ints, Mask
 
 #: Spread of the lean or of the log odds of clicking of a flagged annotator: wide, only to keep them finite.

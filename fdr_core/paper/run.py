@@ -14,9 +14,8 @@ from fdr_core.answers import Answers, Sums
 from fdr_core.audit import Audit, audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.design import ridge_for
+from fdr_core.paper.copies import FlipDesign, own_problem
 from fdr_core.paper.draws import Budget, Draws, Fixed, Flips, Progress, Rule, run_draws, two_pass_rss
-from fdr_core.paper.fixed import own_problem
-from fdr_core.paper.flip import FlipDesign
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.paths import Path, follow
 from fdr_core.paper.slack import Slack

@@ -15,9 +15,8 @@ import scipy.sparse as sp
 from scipy.stats import norm
 
 from fdr_core.answers import Answers
-from fdr_core.consensus.logistic_fit import LEAN, SLOPE, LogisticFit, LogisticProblem, Spreads, maximise
+from fdr_core.consensus.logistic_fit import LEAN, SLOPE, Incidence, LogisticFit, LogisticProblem, Spreads, maximise
 from fdr_core.consensus.logistic_ranking import spread_beyond_noise
-from fdr_core.consensus.logistic_system import Incidence
 from fdr_core.leans import RELATIVE, Leans
 from fdr_core.randomisation.convolution import SMALLEST_P
 from fdr_core.randomisation.results import Tested

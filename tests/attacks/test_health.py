@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from evenhand.administer.doctor import examine
 from evenhand.app import create_app
-from evenhand.commands.worker import worker
+from evenhand.commands.operate import worker
 from evenhand.domain import ProjectRef, Trigger
 from evenhand.errors import StoreDamagedError
 from evenhand.server import worker as working

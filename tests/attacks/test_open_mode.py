@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from evenhand.app import create_app
-from evenhand.commands.serve import has_screen
+from evenhand.commands.operate import has_screen
 from evenhand.domain import ProjectRef
 from evenhand.ingest.pull import pull_project
 from evenhand.label_studio.client import client_from_settings, project_epoch

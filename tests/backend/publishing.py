@@ -9,7 +9,7 @@ from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR
 from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.publish import PublishReport, publish_project
-from evenhand.publish.tab import is_ours
+from evenhand.publish.tabs import is_ours
 from evenhand.settings import Settings
 from evenhand.store import Store
 

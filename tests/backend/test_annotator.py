@@ -19,7 +19,7 @@ from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import Transport
 from evenhand.project_config import ProjectConfig
 from evenhand.publish import publish_project
-from evenhand.publish.tab import SUFFIX
+from evenhand.publish.tabs import SUFFIX
 from evenhand.runs.run import analyse, data_hash
 from evenhand.runs.statistics import StatisticsCache
 from evenhand.server.worker import Runs

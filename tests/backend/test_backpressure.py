@@ -14,12 +14,11 @@ import pytest
 import requests
 from evenhand.app import create_app
 from evenhand.errors import SettingsError, StoreError
-from evenhand.server.arrivals import Arrival, State
-from evenhand.server.bounded_worker import refuse
+from evenhand.server.bounded_worker import Arrival, State, refuse
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from evenhand.web.context import KEY
-from evenhand.web.refusals import Refusals
+from evenhand.web.errors import Refusals
 
 from tests.backend.test_supervisor import running
 

@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 from evenhand.administer.connect import ConnectError, connect_project
 from evenhand.administer.doctor import Check, examine
-from evenhand.commands._around import examine_service
+from evenhand.commands._service import examine_service
 from evenhand.commands.connect import connect
-from evenhand.commands.sync import sync
+from evenhand.commands.projects import sync
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.transport import LabelStudioMissingError, Transport
 from evenhand.label_studio.webhooks import ensure_webhook
 from evenhand.project_config import Publish, parse_config
-from evenhand.publish.cards import LABEL_CONFIG
+from evenhand.publish.alerts import LABEL_CONFIG
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.runs import WORKER_SIGNS

@@ -13,7 +13,7 @@ from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
 from evenhand.project_config import parse_config
 from evenhand.publish import publish_project
-from evenhand.publish.tab import FORMER_PREFIX, MOST_TABS, SUFFIX, TITLE
+from evenhand.publish.tabs import FORMER_PREFIX, MOST_TABS, SUFFIX, TITLE
 
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio

@@ -6,8 +6,8 @@ import pytest
 from evenhand.domain import CHOICES
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from evenhand.pseudonyms import pseudonym, resolve
-from evenhand.publish.cards import LABEL_CONFIG, Card, card_data, card_html
-from evenhand.publish.plan import make_plan
+from evenhand.publish.alerts import LABEL_CONFIG, Card, card_data, card_html
+from evenhand.publish.predictions import make_plan
 
 from fdr_core.report.words import flag_words
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from evenhand.app import create_app
-from evenhand.commands.report import report as report_command
+from evenhand.commands.projects import report as report_command
 from evenhand.domain import Project, Run
 from evenhand.errors import NotFoundError
 from evenhand.runs.report import report_of_run

@@ -12,7 +12,7 @@ from evenhand.administer.disconnect import disconnect_project
 from evenhand.app import create_app
 from evenhand.domain import Trigger
 from evenhand.errors import StoreBusyError
-from evenhand.projects.find import project_named
+from evenhand.projects.overview import project_named
 from evenhand.projects.reading import change_config
 from evenhand.projects.sides import state_sides
 from evenhand.publish.follow_up import SOURCE, SWAPPED, undo_follow_up

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from evenhand.cli import LazyGroup, main
-from evenhand.commands.status import status
+from evenhand.commands.operate import status
 
 from fdr_core.commands._summary import summary
 from fdr_core.commands._table import table

@@ -6,7 +6,7 @@ import pytest
 from numpy.random import Generator
 
 from fdr_core import Comparisons
-from fdr_core.scenarios import six_judges
+from harness.crowds import six_judges
 from tests.core.test_audit import judged
 
 

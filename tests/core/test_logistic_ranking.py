@@ -9,9 +9,8 @@ from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.special import expit
 
 from fdr_core.answers import Answers, sum_answers, summed_over_annotators
-from fdr_core.consensus.logistic_fit import CLICK, LEAN, SLOPE, LogisticProblem, Spreads, maximise
+from fdr_core.consensus.logistic_fit import CLICK, LEAN, SLOPE, Incidence, LogisticProblem, Spreads, maximise
 from fdr_core.consensus.logistic_ranking import logistic_ranking
-from fdr_core.consensus.logistic_system import Incidence
 from fdr_core.consensus.ranking import ranking
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError
@@ -172,7 +171,7 @@ def test_fit_in_turns_equals_the_fit_together(monkeypatch: pytest.MonkeyPatch) -
 def test_grades_on_a_grid_equal_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = with_ties(crowd(np.random.default_rng(5), graded=True))
     exact = ranked(answers)
-    monkeypatch.setattr("fdr_core.consensus.answer_model.GRID_POINTS", 500)
+    monkeypatch.setattr("fdr_core.consensus.honest.GRID_POINTS", 500)
     assert ranked(answers).theta == pytest.approx(exact.theta, abs=2e-3)
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import Comparisons, InputError, KnockoffLBI, detect, scenarios, simulate
+from fdr_core import Comparisons, InputError, KnockoffLBI, detect, simulate
 from fdr_core.engines.assembly import sum_comparisons
 from fdr_core.guarantee import PROVEN_IF
 from fdr_core.simulate import Simulated
+from harness import crowds as scenarios
 from harness.premises import naming_their_seed
 
 

@@ -12,7 +12,7 @@ from fdr_core import ConfigurationError, KnockoffLBI, detect, simulate
 from fdr_core.audit import METHODS, SIDES
 from fdr_core.option import Option
 from fdr_core.options import BY_NAME, LBI_OPTIONS, OPTIONS, Options
-from fdr_core.paper.cuts import CUTS
+from fdr_core.paper.draws import CUTS
 from fdr_core.paper.knockoff_lbi import text_of
 from fdr_core.paper.paths import PATHS
 from fdr_core.paper.slack import SOLVERS

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from fdr_core import Comparisons, detect
 from fdr_core.answers import Answers, sum_answers
-from fdr_core.consensus import rank_intervals, ranking
-from fdr_core.consensus.rank_intervals import Z95
-from fdr_core.consensus.ranking import Refit, _centred, ranking_of_refit, refit
+from fdr_core.consensus import ranking
+from fdr_core.consensus import ranking as rank_intervals
+from fdr_core.consensus.ranking import Z95, Refit, _centred, ranking_of_refit, refit
 from fdr_core.design import DENSE_ITEMS
 from tests.core.cases import crowd, sums_of
 from tests.core.dense import dense_design

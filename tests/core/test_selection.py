@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fdr_core.paper.cuts import e_values, loss_limit, race_results, select, smallest_list
+from fdr_core.paper.draws import e_values, loss_limit, race_results, select, smallest_list
 from fdr_core.selection import e_bh
 
 LEVELS = st.lists(

@@ -19,8 +19,8 @@ from fdr_core.inputs.label_keys import label_keys
 from fdr_core.randomisation.coins import Crowd, common_coins
 from fdr_core.randomisation.shared import PARTS, Known, cross_fitted, nothing_in_common, parts_of_coins
 from fdr_core.randomisation.units import UnitRows
-from fdr_core.scenarios import calibration_tasks, six_judges
 from fdr_core.simulate import Simulated, large_crowd, unique_pairs
+from harness.crowds import calibration_tasks, six_judges
 
 
 def pairs_asked_twice(seed: int, *, ids: bool) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR
-from evenhand.publish.tab import is_ours
+from evenhand.publish.tabs import is_ours
 
 from harness.label_studio import LabelStudioServer, Person, pairwise_result
 from tests.label_studio.conftest import Evenhand

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import requests
-from evenhand.publish.tab import SUFFIX, is_ours
+from evenhand.publish.tabs import SUFFIX, is_ours
 from evenhand.settings import SECRET_HEADER
 
 from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import requests
-from evenhand.publish.tab import MOST_TABS, TITLE
+from evenhand.publish.tabs import MOST_TABS, TITLE
 from evenhand.settings import SECRET_HEADER
 
 from harness.label_studio import LabelStudioServer, Person

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from evenhand.publish.tab import is_ours
+from evenhand.publish.tabs import is_ours
 
 from fdr_core.findings import LEANS_LEFT
 from fdr_core.report.words import ASK_SIDES

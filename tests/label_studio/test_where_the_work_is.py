@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import requests
 from evenhand.domain import Trigger
-from evenhand.publish.cards import OWN_ANSWER
+from evenhand.publish.alerts import OWN_ANSWER
 from evenhand.publish.follow_up import SOURCE, SWAPPED
-from evenhand.publish.review_tasks import heaviest_tasks
-from evenhand.publish.tab import SUFFIX
+from evenhand.publish.tabs import SUFFIX, heaviest_tasks
 from evenhand.web.dashboard.runs import trigger_words
 
 from harness.label_studio import LabelStudioServer, Person

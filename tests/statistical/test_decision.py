@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from fdr_core import Comparisons, KnockoffLBI, detect, scenarios, simulate
+from fdr_core import Comparisons, KnockoffLBI, detect, simulate
 from fdr_core.simulate import Simulated
+from harness import crowds as scenarios
 from tests.statistical.monte_carlo import measure, runs_beside
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ import pytest
 from numpy.random import Generator
 
 from fdr_core import Comparisons, KnockoffLBI, simulate
+from fdr_core.paper.copies import FlipDesign
 from fdr_core.paper.draws import Flips, Rule, run_draws
-from fdr_core.paper.flip import FlipDesign
 from fdr_core.statistics import SufficientStatistics
 from harness.scenarios import SCENARIOS
 from tests.statistical.monte_carlo import Q, measure, runs_beside

@@ -12,7 +12,7 @@ from evenhand.label_studio.transport import LabelStudioError, LabelStudioForbidd
 from evenhand.label_studio.webhooks import ensure_webhook, service_url
 from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.projects.reading import check_project, resolve
-from evenhand.publish.cards import LABEL_CONFIG
+from evenhand.publish.alerts import LABEL_CONFIG
 from evenhand.settings import Settings, is_loopback
 from evenhand.store import Store
 from evenhand.store.projects import READING_KEYS

@@ -8,8 +8,8 @@ from evenhand.domain import Kind, Project
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.label_studio.webhooks import service_url
-from evenhand.publish.plan import PREFIX as OUR_VERSIONS
-from evenhand.publish.tab import is_ours
+from evenhand.publish.predictions import PREFIX as OUR_VERSIONS
+from evenhand.publish.tabs import is_ours
 from evenhand.settings import Settings
 from evenhand.store import Store
 

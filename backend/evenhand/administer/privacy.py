@@ -15,7 +15,7 @@ from evenhand.label_studio.transport import LabelStudioError
 from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.publish.context import Context
-from evenhand.publish.tab import publish_tab
+from evenhand.publish.tabs import publish_tab
 from evenhand.settings import Settings
 from evenhand.store import Store
 

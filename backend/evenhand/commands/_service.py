@@ -1,17 +1,34 @@
-"""Opening the service as the environment describes it."""
+"""What commands share: opening the service as the environment describes it, and failing with the next step."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
+import click
 from requests import Session
 
-from evenhand.errors import NotFoundError, SettingsError
+from evenhand.errors import BackendError, NotFoundError, SettingsError, UnusableValueError
 from evenhand.label_studio.client import LabelStudioClient, client_from_settings
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
+from fdr_core.terminal import BadInput, Failure, printable, translating
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def says_what_is_wrong(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn the service's errors into a message with the next step: exit code 2 for bad input, else 1."""
+    return translating(command, BackendError, _of_service)
+
+
+def _of_service(error: Exception) -> Failure:
+    remedy = error.remedy if isinstance(error, BackendError) else ""
+    message = f"{error}\n  What to do: {remedy}" if remedy else str(error)
+    return BadInput(message) if isinstance(error, UnusableValueError | SettingsError) else Failure(message)
 
 
 @dataclass(frozen=True)
@@ -64,3 +81,24 @@ def open_service(*, creates: bool = True) -> Iterator[Service]:
             yield Service(settings, store, client_from_settings(settings, session))
         finally:
             store.close()
+
+
+def examine_service() -> None:
+    """Print what works, what does not, and the fix."""
+    says_what_is_wrong(_examine)()
+
+
+def _examine() -> None:
+    from evenhand.administer.doctor import examine
+
+    with open_service() as service:
+        checks = examine(service.settings, service.store, service.client)
+    for check in checks:
+        mark = click.style("ok  ", fg="green") if check.ok else click.style("FAIL", fg="red", bold=True)
+        click.echo(f"{mark} {check.check}: {printable(check.seen)}")
+        if check.fix:
+            click.echo(f"       fix: {check.fix}")
+    failed = sum(not check.ok for check in checks)
+    click.echo(f"{len(checks) - failed} of {len(checks)} checks are fine")
+    if failed:
+        raise SystemExit(1)

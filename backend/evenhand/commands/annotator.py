@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from evenhand.administer.privacy import ErasureReport, erase_person, export_person, find_person
-from evenhand.commands._failures import says_what_is_wrong
-from evenhand.commands._service import open_service
+from evenhand.commands._service import open_service, says_what_is_wrong
 from evenhand.private_files import write_private
 from evenhand.store.engine import to_json
 from fdr_core.report.words import plural

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from evenhand.administer.connect import WHO_SEES_IT, connect_project
-from evenhand.commands._failures import says_what_is_wrong
-from evenhand.commands._service import Service, open_service
+from evenhand.commands._service import Service, open_service, says_what_is_wrong
 from evenhand.domain import Project, Trigger
 from evenhand.ingest.pull import PullReport, pull_project
 from evenhand.label_studio.webhooks import service_url

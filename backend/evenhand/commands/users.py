@@ -5,8 +5,7 @@ import sys
 
 import click
 
-from evenhand.commands._failures import says_what_is_wrong
-from evenhand.commands._service import open_data
+from evenhand.commands._service import open_data, says_what_is_wrong
 from evenhand.domain import ROLES, Role, normal_name
 from evenhand.errors import UnusableValueError
 from evenhand.json_values import MAX_ID

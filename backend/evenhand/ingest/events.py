@@ -12,7 +12,7 @@ from evenhand.json_values import MAX_ID
 from evenhand.label_studio import payloads
 from evenhand.label_studio.payloads import Event, ProjectInfo, Setup
 from evenhand.project_config import parse_config
-from evenhand.projects.model_version import current_version
+from evenhand.projects.overview import current_version
 from evenhand.projects.reading import check_answers, check_project, reading_of
 from evenhand.settings import Settings
 from evenhand.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 from evenhand.domain import Applied, Batch, Comparison, Project, Task
 from evenhand.errors import PayloadError
 from evenhand.ingest.reviews import take_reviews
-from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.client import LabelStudioClient, project_epoch, user_names
 from evenhand.label_studio.payloads import (
     JUDGE,
     clean,
@@ -20,11 +20,10 @@ from evenhand.label_studio.payloads import (
     read_judgement,
     read_task,
 )
-from evenhand.label_studio.people import user_names
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioMissingError
+from evenhand.projects.overview import refresh_states
 from evenhand.projects.reading import check_answers, check_project, reading_of
 from evenhand.projects.solved import resolve_read
-from evenhand.projects.task_states import refresh_states
 from evenhand.store import Store
 from evenhand.store.annotators import removed_name
 from fdr_core.inputs.label_studio.reading import Reading

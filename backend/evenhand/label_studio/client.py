@@ -8,6 +8,7 @@ from typing import Any
 
 import requests
 
+from evenhand.json_values import clean
 from evenhand.label_studio.transport import (
     Json,
     LabelStudioAnswerError,
@@ -311,3 +312,14 @@ def task_filter(column: str, operator: str, kind: str, value: str | int) -> Json
 
 def _view(project: int, data: Json) -> Json:
     return {"project": project, "data": data}
+
+
+def user_names(client: LabelStudioClient) -> dict[str, tuple[str | None, str | None]]:
+    """Name and address of every user, by id."""
+    people = {}
+    for user in client.users():
+        user = clean(user)
+        full_name = " ".join(str(user.get(part) or "").strip() for part in ("first_name", "last_name")).strip()
+        email = str(user.get("email") or "") or None
+        people[str(user.get("id"))] = (full_name[:200] or email, email)
+    return people

@@ -11,7 +11,8 @@ from evenhand.domain import Project
 from evenhand.label_studio.client import LabelStudioClient
 from evenhand.label_studio.transport import LabelStudioError
 from evenhand.project_config import ProjectConfig
-from evenhand.publish import alerts, follow_up, predictions, tab
+from evenhand.publish import alerts, follow_up, predictions
+from evenhand.publish import tabs as tab
 from evenhand.publish.context import Context
 from evenhand.settings import Settings
 from evenhand.store import Store

@@ -9,7 +9,7 @@ from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.projects.reading import reading_of, setup_of
 from evenhand.publish.context import Context
-from evenhand.publish.review_tasks import heaviest_tasks
+from evenhand.publish.tabs import heaviest_tasks
 from evenhand.store import Store
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN, Reading
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from evenhand.domain import Project
 from evenhand.project_config import ProjectConfig
+from evenhand.runs.live import sides_remedy
 from evenhand.runs.run import note_left_out
 from evenhand.runs.statistics import StatisticsCache
-from evenhand.runs.warnings import sides_remedy
 from evenhand.store import Store
 from fdr_core.answer_table import AnswerTable
 from fdr_core.audit import audit

@@ -14,9 +14,9 @@ from evenhand.judged import Policy
 from evenhand.project_config import ProjectConfig
 from evenhand.runs.controls import judged_beside
 from evenhand.runs.first_submissions import corrected, ranking_as_it_stands, report_revisions
+from evenhand.runs.live import settle_warnings, sides_remedy
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import Current
-from evenhand.runs.warnings import settle_warnings, sides_remedy
 from evenhand.store import Store
 from fdr_core import Detection, SufficientStatistics, detect, evidence
 from fdr_core._version import versions

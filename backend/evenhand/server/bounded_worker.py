@@ -8,7 +8,9 @@ what was refused.
 """
 
 import contextlib
+import errno
 import json
+import re
 import selectors
 import socket
 import sys
@@ -16,15 +18,139 @@ import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
+from enum import Enum
 from functools import partial
 from typing import Any
 
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from evenhand.server.arrivals import PIECE, Arrival, State
-from evenhand.server.slow_clients import REQUEST_SECONDS, SILENCE_SECONDS, hurried_accept
 from evenhand.web.context import KEY
-from evenhand.web.refusals import Refusals
+from evenhand.web.errors import Refusals
+
+HEADERS_END = b"\r\n\r\n"
+#: Longer beginnings are handed on as they are; the parser refuses them.
+LONGEST_BEGINNING = 65_536
+PIECE = 65_536
+LAST_CHUNK = b"0\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:[ \t]*(\d{1,15})[ \t]*\r\n", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
+_EXPECTS = re.compile(rb"\r\nexpect[ \t]*:[ \t]*100-continue", re.IGNORECASE)
+
+
+class State(Enum):
+    """How far a request is."""
+
+    WHOLE = "whole"
+    ARRIVING = "arriving"
+    GONE = "gone"
+
+
+class Arrival:
+    """The bytes of one request that have come in so far; it `is_cut` where more will come than anybody reads."""
+
+    def __init__(self, longest_body: int) -> None:
+        self.received = bytearray()
+        self.begun_at = self.heard_at = time.monotonic()
+        self._longest_body = longest_body
+        self.is_cut = False
+        self._needed: int | None = None
+        self._is_chunked = False
+
+    def read(self, connection: socket.socket) -> State:
+        """Take what is there without waiting."""
+        while True:
+            try:
+                piece = connection.recv(PIECE, socket.MSG_DONTWAIT)
+            except (BlockingIOError, InterruptedError):
+                return State.ARRIVING
+            except OSError:
+                return State.GONE
+            if not piece:
+                return State.GONE
+            self.received += piece
+            if self._is_whole(connection):
+                return State.WHOLE
+
+    def _is_whole(self, connection: socket.socket) -> bool:
+        """Whether headers and body are there, or nothing is gained by waiting for them."""
+        if self._needed is None and not self._is_chunked:
+            self._read_headers(connection)
+        if self._is_chunked:
+            self.is_cut = len(self.received) > self._longest_body
+            return self.is_cut or self.received.endswith(LAST_CHUNK)
+        if self._needed is None:
+            self.is_cut = len(self.received) > LONGEST_BEGINNING
+            return self.is_cut
+        return len(self.received) >= self._needed
+
+    def _read_headers(self, connection: socket.socket) -> None:
+        """Learn from complete headers how much is to come; a body beyond the limit is refused without it."""
+        end = self.received.find(HEADERS_END)
+        if end < 0:
+            return
+        headers = bytes(self.received[: end + 2])
+        length = _LENGTH.search(headers)
+        body = int(length.group(1)) if length else 0
+        self._is_chunked = bool(_CHUNKED.search(headers))
+        self.is_cut = body > self._longest_body
+        self._needed = end + len(HEADERS_END) + (0 if self.is_cut else body)
+        if (body or self._is_chunked) and _EXPECTS.search(headers):
+            with contextlib.suppress(OSError):
+                connection.send(CONTINUE, socket.MSG_DONTWAIT)
+
+
+SILENCE_SECONDS = 10.0  # between two pieces
+REQUEST_SECONDS = 60.0  # for one request, headers and body together
+ANSWER_SECONDS = 300.0  # a large report may take a while over a thin line
+
+
+class HurriedSocket(socket.socket):
+    """A connection that counts as reset once its client has been silent, or dripping, for too long."""
+
+    deadline = float("inf")
+    received = b""
+
+    def begin(self, received: bytes = b"") -> None:
+        """Start the clock of one request, of which these bytes have come in."""
+        self.received += received
+        self.deadline = time.monotonic() + REQUEST_SECONDS
+
+    def setblocking(self, flag: bool, /) -> None:
+        """Wait, but not for ever, where a plain socket would wait."""
+        self.settimeout(SILENCE_SECONDS if flag else 0.0)
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """Read what came in already, or the next piece within both limits."""
+        if self.received:
+            piece, self.received = self.received[:bufsize], self.received[bufsize:]
+            return piece
+        if self.gettimeout():
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                raise ConnectionResetError(errno.ECONNRESET, "the request took too long to arrive")
+            self.settimeout(min(SILENCE_SECONDS, left))
+        try:
+            return super().recv(bufsize, flags)
+        except TimeoutError as error:
+            raise ConnectionResetError(errno.ECONNRESET, "the client fell silent") from error
+
+    def sendall(self, data: Any, flags: int = 0, /) -> None:
+        """Send an answer within a limit of its own: Python counts the whole of it, not the pause between pieces."""
+        former = self.gettimeout()
+        self.settimeout(ANSWER_SECONDS if former else former)
+        try:
+            super().sendall(data, flags)
+        finally:
+            self.settimeout(former)
+
+
+def hurried_accept(listener: socket.socket) -> tuple[HurriedSocket, Any]:
+    """The next connection that waits, with the limits; raises BlockingIOError if there is none."""
+    connection, address = listener.accept()
+    family, kind, protocol = connection.family, connection.type, connection.proto
+    return HurriedSocket(family, kind, protocol, fileno=connection.detach()), address
+
 
 EVENT = b"POST /webhook"
 PROBES = (b"GET /health ",)

@@ -10,8 +10,8 @@ from evenhand.json_values import parse_json
 from evenhand.label_studio.payloads import Event
 from evenhand.settings import Settings
 from evenhand.store import Store
+from evenhand.web.errors import Refusals
 from evenhand.web.readiness import Readiness
-from evenhand.web.refusals import Refusals
 
 KEY = "evenhand"
 

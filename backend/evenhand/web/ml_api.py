@@ -12,7 +12,7 @@ from evenhand.errors import PayloadError, RequestError
 from evenhand.ingest.events import OTHER, handle_setup, take_hint
 from evenhand.json_values import few
 from evenhand.label_studio import payloads
-from evenhand.publish import predict
+from evenhand.publish import predictions as predict
 from evenhand.settings import PROBE_HEADER
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_services, get_settings, get_store, json_body, wants_html

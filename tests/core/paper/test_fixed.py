@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import minimize
 
 from fdr_core.errors import ConfigurationError, DesignError
-from fdr_core.paper.cuts import race_results
-from fdr_core.paper.fixed import FixedKnockoffs
+from fdr_core.paper.copies import FixedKnockoffs
+from fdr_core.paper.draws import race_results
 from fdr_core.paper.paths import follow
 from fdr_core.paper.slack import SOLVERS, slack
 from fdr_core.projection import fixed_design, require_rows, smallest_eigenvalue

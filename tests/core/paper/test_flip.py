@@ -7,9 +7,8 @@ import pytest
 
 from fdr_core.answers import Answers
 from fdr_core.design import ridge_for
-from fdr_core.paper.cuts import race_results
-from fdr_core.paper.draws import Flips, Rule, run_draws
-from fdr_core.paper.flip import FlipDesign
+from fdr_core.paper.copies import FlipDesign
+from fdr_core.paper.draws import Flips, Rule, race_results, run_draws
 from fdr_core.paper.paths import PATHS, Races, follow
 from tests.core.cases import crowd
 from tests.core.dense import dense_design

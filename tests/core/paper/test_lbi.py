@@ -11,13 +11,12 @@ from fdr_core.answer_table import AnswerTable
 from fdr_core.audit import audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.design import ridge_for
-from fdr_core.paper.cuts import loss_limit
-from fdr_core.paper.draws import Budget, Draws, Fixed, Flips, Rule, run_draws
-from fdr_core.paper.flip import FlipDesign
+from fdr_core.paper import problem as paths_problem
+from fdr_core.paper.copies import FlipDesign
+from fdr_core.paper.draws import Budget, Draws, Fixed, Flips, Rule, loss_limit, run_draws
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.paths import Path, lbi
-from fdr_core.paper.paths import problem as paths_problem
-from fdr_core.paper.paths.problem import PathProblem, Races
+from fdr_core.paper.problem import PathProblem, Races
 from fdr_core.paper.run import copies_for
 from fdr_core.projection import FixedDesign, fixed_design
 from fdr_core.selection import e_bh
@@ -192,8 +191,8 @@ def test_lbi_that_follows_only_close_columns_enters_them_as_one_that_follows_all
     rng = np.random.default_rng(seed)
     answers = crowd(rng, n_annotators=60, n_items=12, n_answers=900, n_biased=8)
     if kind == "flip, sparse rows":
-        monkeypatch.setattr("fdr_core.paper.flip.SMALL", 0)
-        monkeypatch.setattr("fdr_core.paper.flip.FILLED", 1.1)
+        monkeypatch.setattr("fdr_core.paper.copies.SMALL", 0)
+        monkeypatch.setattr("fdr_core.paper.copies.FILLED", 1.1)
     if kind.startswith("flip"):
         design = FlipDesign(answers, n_items=12, n_annotators=60, judged=np.arange(60), ridge=5.0)
         made: Flips | Fixed = Flips(design, copies=5, seed=seed, path="lbi")
@@ -216,7 +215,7 @@ def test_lbi_in_single_precision_where_rows_are_large_enters_the_same(monkeypatc
     design = FlipDesign(answers, n_items=12, n_annotators=60, judged=np.arange(60), ridge=5.0)
     problem = design.draw(design.flips(0), 0, 5)
     double = lbi(problem).entry
-    monkeypatch.setattr("fdr_core.paper.paths.waiting.LARGE", 0)
+    monkeypatch.setattr("fdr_core.paper.problem.LARGE", 0)
     assert lbi(problem).entry == pytest.approx(double, rel=1e-9)
 
 
@@ -224,7 +223,7 @@ def test_lbi_with_more_items_than_are_kept_densely_enters_the_same(monkeypatch: 
     answers = crowd(np.random.default_rng(0))
     design = FlipDesign(answers, n_items=8, n_annotators=20, judged=ALL, ridge=5.0)
     dense = lbi(design.own_problem()).entry
-    monkeypatch.setattr("fdr_core.paper.flip.DENSE_ITEMS", 4)
+    monkeypatch.setattr("fdr_core.paper.copies.DENSE_ITEMS", 4)
     monkeypatch.setattr(paths_problem, "DENSE_ITEMS", 4)
     sparse = FlipDesign(answers, n_items=8, n_annotators=20, judged=ALL, ridge=5.0)
     assert lbi(sparse.own_problem()).entry == pytest.approx(dense, rel=1e-8)

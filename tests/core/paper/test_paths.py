@@ -11,10 +11,9 @@ from sklearn.linear_model import Lasso
 
 from fdr_core.design import DenseItems, SparseItems
 from fdr_core.errors import ConfigurationError
-from fdr_core.paper import fixed
-from fdr_core.paper.cuts import loss_limit, race_results, select
-from fdr_core.paper.draws import Fixed, Flips
-from fdr_core.paper.flip import FlipDesign
+from fdr_core.paper import copies as fixed
+from fdr_core.paper.copies import FlipDesign
+from fdr_core.paper.draws import Fixed, Flips, loss_limit, race_results, select
 from fdr_core.paper.paths import PATHS, PathProblem, Races, follow, iss, lasso, lbi, marginal
 from fdr_core.projection import fixed_design
 from tests.core.cases import crowd, sums_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fdr_core.codes import mix
-from fdr_core.paper.signs import CoinFlips
+from fdr_core.paper.copies import CoinFlips
 
 N = 20_000
 

@@ -1,20 +1,80 @@
-"""Coin-flip knockoffs: the same annotator with the coins flipped anew, several copies at once."""
+"""Knockoff copies of annotators: by coin flips, or those of the paper's fixed design."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fdr_core.answers import Answers, sum_answers
+from fdr_core.answers import Answers, rows_of, sum_answers
+from fdr_core.codes import mix
 from fdr_core.design import DENSE_ITEMS, DenseItems, ItemSolver, item_solver
-from fdr_core.paper.paths.problem import PathProblem
-from fdr_core.paper.rows import JudgedRows
-from fdr_core.paper.signs import CoinFlips
-from fdr_core.types import Floats, Ints
+from fdr_core.errors import DesignError
+from fdr_core.paper.problem import PathProblem
+from fdr_core.paper.slack import slack
+from fdr_core.projection import FixedDesign, solve_sigma
+from fdr_core.types import Floats, Ints, Words
+
+COPIES_PER_WORD = 64
+
+
+class CoinFlips:
+    """Fresh signs for every (annotator, coin) of a table of answers.
+
+    Parameters
+    ----------
+    annotator, coin : (N,) integer codes of each row.
+    seed : the seed that is recorded with a run.
+    """
+
+    def __init__(self, annotator: NDArray[np.int64], coin: NDArray[np.int64], *, seed: int) -> None:
+        self._key = mix(np.array([seed % 2**64], dtype=np.uint64))
+        self._rows = mix(mix(annotator.astype(np.uint64)) ^ coin.astype(np.uint64))
+
+    def words(self, draw: int, block: int = 0) -> Words:
+        """64 random bits per row: bit k is the sign of copy ``64 block + k``."""
+        key = mix(self._key ^ np.uint64(draw)) ^ mix(np.array([block], dtype=np.uint64))
+        return mix(self._rows ^ mix(key))
+
+    def signs(self, draw: int, copies: int) -> list[NDArray[np.int8]]:
+        """The signs (+1 or -1) of copies 1 to ``copies`` in one draw."""
+        signs = []
+        for copy in range(copies):
+            if copy % COPIES_PER_WORD == 0:
+                words = self.words(draw, copy // COPIES_PER_WORD)
+            bit = (words >> np.uint64(copy % COPIES_PER_WORD)).astype(np.int8) & np.int8(1)
+            signs.append((2 * bit - 1).astype(np.int8))
+        return signs
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows of an answer table, ordered by judged annotator.
+
+    Attributes
+    ----------
+    judged : codes of the judged annotators.
+    chosen : positions of the rows in the whole table.
+    answers : the rows.
+    position : which of the judged each row belongs to, ascending.
+    """
+
+    judged: Ints
+    chosen: Ints
+    answers: Answers
+    position: Ints
+
+    @classmethod
+    def of(cls, answers: Answers, judged: Ints, n_annotators: int) -> JudgedRows:
+        """Take the rows of the judged out of a table."""
+        chosen, position = rows_of(answers, judged, n_annotators)
+        order = np.argsort(position, kind="stable")
+        return cls(judged, chosen[order], answers.take(chosen[order]), position[order])
+
 
 #: From this share of filled (annotator, item) cells on, rows are kept densely.
 FILLED = 0.2
@@ -165,3 +225,66 @@ class FlipDesign:
         if not self.m:
             return np.zeros(0)
         return np.asarray(np.add.reduceat(signed_residual, self._starts)) * self._scale
+
+
+def own_problem(design: FixedDesign) -> PathProblem:
+    """The path of the annotators' own columns, without knockoffs."""
+    return PathProblem(design.c, np.ascontiguousarray(design.F.T), design.m, 1)
+
+
+class FixedKnockoffs:
+    """Draws of the knockoff correlations without ever building the knockoff columns.
+
+    ``c~ = c - S Sigma^{-1} c + C'q`` with ``C'C = 2S - S Sigma^{-1} S`` and ``q = Q'y`` for a uniformly random Q:
+    ``q = sqrt(RSS) g / sqrt(g'g + chi2_{df - m})``, g ~ N(0, I_m).
+    """
+
+    def __init__(self, design: FixedDesign, *, solver: str = "auto", rss: float | None = None) -> None:
+        if design.df < design.m:
+            raise DesignError(
+                f"only {design.df} degrees of freedom are left for the knockoffs of {design.m} annotators; "
+                "expected at least as many; collect more answers"
+            )
+        self._design = design
+        self._rss = design.rss if rss is None else rss
+        self.slack = slack(design.F, solver=solver)
+        s = self.slack.s
+        self._centre = design.c - s * solve_sigma(design.F, design.c)
+        self._link = None if (s == 1.0).all() else 1.0 - s
+        self._apply_root = _low_rank_root(design.F, s)
+
+    def draw(self, rng: np.random.Generator) -> PathProblem:
+        """Draw once; lane 0 are the own columns, lane 1 the knockoffs."""
+        return self.problem(self.draw_q(rng))
+
+    def draw_q(self, rng: np.random.Generator) -> Floats:
+        """Draw ``q = Q'y``; its sign follows the data, so that swapping all sides changes nothing but signs."""
+        design = self._design
+        g = rng.standard_normal(design.m)
+        rest = float(rng.chisquare(design.df - design.m)) if design.df > design.m else 0.0
+        q: Floats = np.sqrt(self._rss) * g / np.sqrt(float(g @ g) + rest)
+        return -q if design.m and design.c[np.argmax(np.abs(design.c))] < 0 else q
+
+    def problem(self, q: Floats) -> PathProblem:
+        """The path problem of own and knockoff columns for a given ``q``."""
+        design = self._design
+        knockoff = self._centre + self._apply_root(q)
+        rows = np.ascontiguousarray(design.F.T)
+        return PathProblem(np.concatenate([design.c, knockoff]), np.concatenate([rows, rows]), design.m, 2, self._link)
+
+    def root(self) -> Floats:
+        """C with ``C'C = 2S - S Sigma^{-1} S`` as a matrix."""
+        return np.stack([self._apply_root(e) for e in np.eye(self._design.m)])
+
+
+def _low_rank_root(F: Floats, s: Floats) -> Callable[[Floats], Floats]:
+    """``q -> C'q`` with ``C'C = 2S - S Sigma^{-1} S = R (I - X'X) R``, ``R^2 = 2S - S^2``, X of n rows.
+
+    ``Sigma^{-1} = I + F'(I - FF')^{-1} F`` (Woodbury), so ``X'X = T F'(I - FF')^{-1} F T`` with ``T = S R^{-1}``. Any C
+    serves: q is distributed alike in all directions.
+    """
+    _, d, W = np.linalg.svd(F, full_matrices=False)
+    _, x, Y = np.linalg.svd((d / np.sqrt(1.0 - d**2))[:, None] * W * np.sqrt(s / (2.0 - s)), full_matrices=False)
+    shrink = 1.0 - np.sqrt(np.maximum(1.0 - x**2, 0.0))
+    spread = np.sqrt(s * (2.0 - s))
+    return lambda q: spread * (q - Y.T @ (shrink * (Y @ q)))

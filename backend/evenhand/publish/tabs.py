@@ -1,12 +1,81 @@
 """Tabs in the Data Manager: the heaviest tasks of each flagged annotator, or one tab for all where they are many."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from evenhand.domain import Project, Run
 from evenhand.label_studio.client import task_filter
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.publish.context import STATE, Context, content_hash
-from evenhand.publish.review_tasks import heaviest_tasks
-from evenhand.publish.views import NEWEST_FIRST, view_data
+from evenhand.settings import Settings
+from evenhand.store import Store
+from fdr_core.report.heaviest import heaviest_answers
+
+# What Label Studio hides by default; a tab that does not say what is hidden shows every column.
+HIDDEN_BY_DEFAULT = (
+    "inner_id",
+    "annotations_results",
+    "annotations_ids",
+    "predictions_score",
+    "predictions_model_versions",
+    "predictions_results",
+    "file_upload",
+    "storage_filename",
+    "created_at",
+    "updated_at",
+    "updated_by",
+    "avg_lead_time",
+    "draft_exists",
+)
+HIDDEN_WHILE_LABELING = ("id", "completed_at", "cancelled_annotations", "total_predictions", "annotators")
+
+
+NEWEST_FIRST = "-updated_at"
+
+
+def view_data(
+    title: str,
+    *,
+    filters: Sequence[dict[str, Any]] = (),
+    hidden: Iterable[str] = (),
+    order: str | None = None,
+) -> dict[str, Any]:
+    """The definition of a tab; tasks that meet any of the filters are shown, by id or by the column `order`."""
+    explore = [f"tasks:{name}" for name in (*HIDDEN_BY_DEFAULT, *hidden)]
+    labeling = [*explore, *(f"tasks:{name}" for name in HIDDEN_WHILE_LABELING)]
+    return {
+        "title": title,
+        "type": "list",
+        "target": "tasks",
+        "filters": {"conjunction": "or", "items": list(filters)},
+        "ordering": [] if order is None else ["-" * order.startswith("-") + f"tasks:{order.removeprefix('-')}"],
+        "hiddenColumns": {"explore": explore, "labeling": labeling},
+    }
+
+
+MOST_ANSWERS = 20_000
+
+
+def heaviest_tasks(store: Store, project: Project, run: Run | None, annotator: str, *, most: int) -> list[int]:
+    """Ids of the tasks whose answers by this annotator weigh most, heaviest first."""
+    answers = store.comparisons.of_annotator(project.id, annotator, limit=MOST_ANSWERS)
+    row = store.findings.get(run.id, annotator) if run else None
+    lean = (row or {}).get("bias") or sum(
+        answer["outcome"] or 0.0 for answer in answers if answer["status"] == "answer"
+    )
+    items = {answer[side] for answer in answers for side in ("left_item", "right_item") if answer[side]}
+    scores = store.rankings.scores(run.id, items) if run else {}
+    consensus = run.consensus if run else "logistic"
+    weighed = heaviest_answers(answers, scores, lean, consensus=consensus, most=len(answers))
+    tasks = dict.fromkeys(answer.row["task_id"] for answer in weighed if answer.row["task_id"] is not None)
+    return list(tasks)[:most]
+
+
+def task_link(project: Project, settings: Settings | None, task: int) -> str:
+    """A task's address in Label Studio, as people reach it."""
+    base = (settings.label_studio_public_url if settings else "") or project.ls_url
+    return f"{base}/projects/{project.ls_project_id}/data?task={task}"
+
 
 CHANNEL = "tab"
 # Label Studio cuts titles after some fifteen characters, so what tells tabs apart stands first.
