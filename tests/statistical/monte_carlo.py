@@ -20,7 +20,7 @@ Q = 0.1
 
 
 def runs_beside(few: int, full: int) -> int:
-    """How many crowds to simulate for a method that does not decide: a few in `make test`, all in `make trials`."""
+    """How many crowds to simulate where each takes long or the method does not decide: all only in `make trials`."""
     return full if os.environ.get("EVENHAND_TRIALS") else few
 
 

@@ -8,7 +8,7 @@ import pytest
 from fdr_core import simulate
 from harness.lasting import joining, measure, newcomer, together
 from harness.looks import watch
-from tests.statistical.monte_carlo import Q
+from tests.statistical.monte_carlo import Q, runs_beside
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +24,9 @@ def test_lasting_flags_over_ten_looks_hold_the_rate_and_find_the_biased(
 
 
 def test_lasting_flags_over_fifty_looks_hold_the_rate() -> None:
-    measured = measure(together(0), 50, 20)
-    assert measured.fdp.mean() <= Q + 2 * np.sqrt(Q / 20), str(measured)
+    runs = runs_beside(6, 40)
+    measured = measure(together(0), 50, runs)
+    assert measured.fdp.mean() <= Q + 2 * np.sqrt(Q / runs), str(measured)
 
 
 def test_one_sided_newcomer_in_a_large_old_project_is_caught_within_forty_answers() -> None:
