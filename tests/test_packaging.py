@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from fdr_core._version import __version__
+from harness.opened import token_header
 from harness.serving import serving
 from scripts import release_notes
 
@@ -131,11 +132,12 @@ def test_wheel_installed_elsewhere_starts_its_program(elsewhere: Path, tmp_path:
 @pytest.mark.slow
 def test_wheel_installed_elsewhere_serves_the_dashboard_with_its_assets(elsewhere: Path, tmp_path: Path) -> None:
     with installed_service(elsewhere, tmp_path) as address:
-        page = fetch(f"{address}/ui/")
+        headers = {"Accept": "text/html", **token_header(tmp_path / "data")}
+        page = fetch(f"{address}/ui/", headers)
         assets = sorted(set(re.findall(r'(?:href|src)="(/[^"]+\.(?:css|js|svg|png|ico|woff2))[^"]*"', page)))
         assert any(asset.endswith(".css") for asset in assets), page[:500]
         for asset in assets:
-            assert fetch(address + asset), asset
+            assert fetch(address + asset, headers), asset
 
 
 @contextmanager
@@ -147,8 +149,8 @@ def installed_service(programs: Path, folder: Path) -> Iterator[str]:
         yield address
 
 
-def fetch(address: str) -> str:
-    with urllib.request.urlopen(urllib.request.Request(address, headers={"Accept": "text/html"}), timeout=10) as answer:
+def fetch(address: str, headers: dict[str, str]) -> str:
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=120) as answer:
         body: bytes = answer.read()
         return body.decode("utf-8", "replace")
 

@@ -282,7 +282,7 @@ def test_cells_of_each_kind_run_on_one_data_set() -> None:
     assert ours["biased"] == peer["biased"] == 2
     assert our_quality("paper", "unique-pairs", 1)["reason"]
     assert our_quality("lbi", "team-12", 1)["ways"] == {"flip": 1}
-    assert our_quality("evenhand", "never-swapped", 1)["ways"] == {"none": 1}
+    assert our_quality("evenhand", "never-swapped", 1)["ways"] == {"sides fixed": 1}
     assert set(our_quality("evenhand", "team-better-left", 1)["ways"]) <= {"sides fixed", "none"}
     assert our_quality("evenhand", "unrecorded", 1)["ways"] == {"none": 1}
     assert set(accumulated(12, 2, 1)["methods"]) == {"paper", "flip", "evenhand", "persistent", "warned"}
