@@ -87,18 +87,28 @@ class AnswerTable:
             self.skips,
             self.statistics.excluded,
             stratum=None if c is None or c.stratum is None else _first_by_coin(c.coin, c.stratum)[self.answers.coin],
-            time=None if c is None or c.time is None else _first_by_coin(c.coin, c.time)[self.answers.coin],
-            shown_at=None if c is None or c.time is None else self._shown_at,
+            time=self._time_of_coins(),
+            shown_at=self._shown_at if self.statistics.has_times or (c is not None and c.time is not None) else None,
             item_class=item_class,
             class_names=class_names,
             drawn_share=float(self.answers.weight @ (told > 0) / self.sums.n),
         )
 
+    def _time_of_coins(self) -> Floats | None:
+        """(rows,) of the first answer under the coin, where known."""
+        c, noted = self.comparisons, self.statistics.times()
+        if noted is not None:
+            of_coin = np.full(int(self.answers.coin.max()) + 1, np.inf)
+            np.minimum.at(of_coin, self.answers.coin, np.where(np.isnan(noted), np.inf, noted))
+            return np.where(np.isinf(of_coin), np.nan, of_coin)[self.answers.coin]
+        return None if c is None or c.time is None else _first_by_coin(c.coin, c.time)[self.answers.coin]
+
     def _shown_at(self) -> Floats:
         """(rows,) when the annotator first saw the pair so, under its coin; NaN where that is not known."""
         c, rows, n = self.comparisons, self.answers, len(self.answers)
-        assert c is not None
-        assert c.time is not None
+        if c is None or c.time is None:
+            noted = self.statistics.times()
+            return np.full(n, np.nan) if noted is None else noted
         columns = ((rows.annotator, c.annotator), (rows.coin, c.coin), (rows.left, c.left), (rows.right, c.right))
         shown = np.zeros(n + len(c), dtype=np.int64)
         for of_rows, of_answers in columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class SufficientStatistics:
         self._keys_of_coins: Words | None = None
         self._names_of_coins: Sequence[object] = ()
         self._skips: dict[tuple[int, int, int], int] = {}
+        self._times: dict[tuple[int | None, ...], float] = {}
         self.excluded: Counter[str] = Counter()
 
     @classmethod
@@ -158,6 +159,34 @@ class SufficientStatistics:
     def clear_skips(self) -> None:
         """Forget all skipped presentations."""
         self._skips.clear()
+
+    def note_times(self, shown: Iterable[tuple[Hashable, Hashable, Hashable, Hashable, float]]) -> None:
+        """Note when answers were given, as (annotator, left, right, coin, time), in the place of what was noted before.
+
+        Only the audit looks at times; of several answers alike the first counts.
+        """
+        self._times.clear()
+        for annotator, left, right, coin, time in shown:
+            codes = (
+                self._annotators.get(annotator),
+                self._coins.get(coin),
+                self._items.get(left),
+                self._items.get(right),
+            )
+            self._times[codes] = min(time, self._times.get(codes, time))
+
+    @property
+    def has_times(self) -> bool:
+        """Whether times were noted."""
+        return bool(self._times)
+
+    def times(self) -> Floats | None:
+        """(rows,) when each of the answers was first given, NaN where that is not known; None where nothing is."""
+        if not self._times:
+            return None
+        rows = self.answers()
+        keys = zip(*(column.tolist() for column in (rows.annotator, rows.coin, rows.left, rows.right)), strict=True)
+        return np.array([self._times.get(key, np.nan) for key in keys])
 
     def skips(self) -> Skipped:
         """Skipped presentations."""

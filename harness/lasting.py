@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.random import Generator
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.detection import Detection, detect
+from fdr_core.live import LiveConsensus, LiveCrowd
 from fdr_core.simulate import Simulated, growing
 from fdr_core.spending import LastingFlags
 from fdr_core.statistics import SufficientStatistics
@@ -156,3 +158,43 @@ def newcomer(rng: Generator) -> int:
         if n >= 10 and "newcomer" in look(lasting, detect(statistics, q=Q, **LISTS_ALONE), "newcomer"):
             return n
     return 101
+
+
+def watch_paused(whole: Comparisons, looks: int, by: str) -> tuple[set[Hashable], set[Hashable]]:
+    """The last list, and everybody with a lasting flag or an early warning, where whoever has one answers no more.
+
+    ``by`` : who is paused after a look: "list" (what not to do), or "lasting" (lasting flags and early warnings).
+    """
+    statistics, lasting, live = SufficientStatistics(), LastingFlags(Q), LiveCrowd(q=Q)
+    consensus, held, listed = LiveConsensus(statistics), set[Hashable](), set[Hashable]()
+    paused: set[Hashable] = set()
+    ends = np.linspace(0, len(whole), looks + 1).astype(int)
+    for start, end in pairwise(ends.tolist()):
+        rows = np.arange(start, end)
+        is_paused = np.array([label in paused for label in whole.annotators], dtype=bool)
+        rows = rows[~is_paused[whole.annotator[rows]]]
+        for k in rows.tolist():
+            p_left = consensus.probability_left(whole.items[whole.left[k]], whole.items[whole.right[k]])
+            live.observe(whole.annotators[whole.annotator[k]], float(whole.outcome[k]), p_left)
+        live.warn()
+        if len(rows):
+            statistics.add(whole.take(rows))
+        result = detect(statistics, q=Q, **LISTS_ALONE)
+        listed, held = set(result.flagged), look(lasting, result) | set(live.warned)
+        paused |= listed if by == "list" else held
+        flagged = result.annotators[result.annotators["flagged"]]
+        consensus = LiveConsensus(statistics, dict(zip(flagged["annotator"], flagged["bias"], strict=True)))
+    return listed, held
+
+
+def measure_paused(
+    make: Callable[[Generator], Simulated], looks: int, by: str, numbers: range
+) -> tuple[Measured, Measured]:
+    """The last list, and lasting flags with early warnings, of crowds in which the flagged are paused."""
+    found = []
+    for number in numbers:
+        truth = make(np.random.default_rng([number, looks]))
+        sets = watch_paused(truth.comparisons, looks, by)
+        found.append([(truth.false_discovery_proportion(one), truth.power(one)) for one in sets])
+    both = np.array(found).transpose(1, 2, 0)
+    return Measured(*both[0]), Measured(*both[1])

@@ -176,7 +176,7 @@ def things_to_do(report: Mapping[str, Any]) -> list[str]:
             else "none of the evidence is strong"
         )
         told.append(
-            f"Look at the answers listed under each name before anything else; {begin}. "
+            f"Look at the answers listed under each name before anything else, and pause nobody on one list; {begin}. "
             "Screens, shortcuts and instructions can cause a lean too."
         )
         told.append("Use the corrected ranking below; the answers need not be thrown away.")

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evenhand.domain import Batch, Project, Task, Trigger
+from evenhand.server.worker import Runs
+from evenhand.store import Store
 
 from fdr_core import Comparisons, ConfigurationError, InputError
 from fdr_core.commands._tasks import Pairs, label_config, prepare, read_pairs, write_prepared
+from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN as COIN
 from fdr_core.inputs.label_studio.setup import parse_label_config
+from harness.filled import answer
 
 
 def rng() -> np.random.Generator:
@@ -88,6 +93,17 @@ def test_prepared_tasks_whose_items_were_moved_are_an_error_that_names_them() ->
     data["left"], data["right"] = data["right"], data["left"]
     with pytest.raises(InputError, match="1 tasks show their items on other sides than the seed in their coin does: 9"):
         Comparisons.from_label_studio(tasks)
+
+
+def test_run_on_tasks_whose_items_were_moved_fails_and_names_them(store: Store, project: Project) -> None:
+    coin, is_heads = drawn_coin(5, "key", "a")
+    left, right = ("b", "a") if is_heads else ("a", "b")
+    given = answer(70, "u1", task=7, left_item=left, right_item=right, coin=coin)
+    moved = Task(7, left, right, left, right, coin, None, False, 1.0)
+    store.comparisons.apply(project.id, Batch(tasks=[moved], comparisons=[given]))
+    run = store.runs.request(project.id, Trigger.MANUAL)
+    Runs(store, "me").once()
+    assert "tasks 7 show their items on other sides" in (store.runs.get(run.id).error or "")
 
 
 @pytest.mark.parametrize("ties", [False, True])

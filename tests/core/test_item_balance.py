@@ -97,6 +97,18 @@ def test_items_that_stand_left_in_one_batch_and_right_in_another_are_seen() -> N
     assert result.how == "none"
 
 
+def test_times_noted_beside_sums_are_those_of_the_comparisons() -> None:
+    crowd = drift_between_orders(rng=np.random.default_rng(5), first="shared").comparisons
+    summed = SufficientStatistics().add(crowd.take(np.random.default_rng(6).permutation(len(crowd))))
+    rows = crowd.to_frame()
+    summed.note_times(rows[["annotator", "left", "right", "coin", "time"]].itertuples(index=False, name=None))
+    one, two = detect(crowd, lbi=None), detect(summed, lbi=None)
+    told = ("sides_p_by_drift", "sides_p_by_item", "sides_p_by_batch")
+    assert [two.audit.figures.get(name) for name in told] == [one.audit.figures.get(name) for name in told]
+    assert one.audit.figures["sides_p_by_drift"] > 0
+    assert AnswerTable.of(SufficientStatistics().add(crowd)).audit_input().time is None
+
+
 @pytest.mark.parametrize(("first", "how"), [("original", "none"), ("own", "both orders")])
 def test_both_orders_need_the_first_drawn_where_choices_may_drift(first: str, how: str) -> None:
     crowd = drift_between_orders(rng=np.random.default_rng(5), first=first).comparisons

@@ -11,6 +11,7 @@ from evenhand.projects.reading import reading_of, setup_of
 from evenhand.publish.context import Context
 from evenhand.publish.tabs import heaviest_tasks
 from evenhand.store import Store
+from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN, Reading
 
 logger = logging.getLogger("evenhand.publish.follow_up")
@@ -69,7 +70,8 @@ def _relabel(context: Context, number: int, tasks: list[int]) -> Json:
 def _flipped(task: Json, reading: Reading, label_config: str) -> Json:
     """The task's data with its sides decided by a new, recorded coin."""
     data = dict(task.get("data") or {})
-    is_swapped = bool(secrets.randbits(1))
+    coin, is_heads = drawn_coin(secrets.randbits(48), task["id"], data.get(reading.item_left))
+    is_swapped = not is_heads
     if is_swapped:
         shown = setup_of(label_config)
         read = {control.name for control in reading.controls}
@@ -80,7 +82,6 @@ def _flipped(task: Json, reading: Reading, label_config: str) -> Json:
         for left, right in pairs:
             if left in data and right in data:
                 data[left], data[right] = data[right], data[left]
-    coin = f"relabel:{task['id']}:{secrets.token_hex(4)}"
     return {**data, PREPARED_COIN: coin, SOURCE: task["id"], SWAPPED: is_swapped}
 
 

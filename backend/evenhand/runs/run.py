@@ -18,7 +18,7 @@ from evenhand.runs.live import settle_warnings, sides_remedy
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import Current
 from evenhand.store import Store
-from fdr_core import Detection, SufficientStatistics, detect, evidence
+from fdr_core import Detection, InputError, SufficientStatistics, detect, evidence
 from fdr_core._version import versions
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
@@ -47,6 +47,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         if not len(statistics):
             settle_warnings(store, project, None, config.q)
             return _empty_result(current, config)
+        _refuse_moved(store, project, statistics)
         detection = detect(
             statistics,
             **config.detection(),
@@ -132,7 +133,7 @@ def _with_command(audit: dict[str, Any], detection: Detection, project: Project)
 
 
 def note_left_out(store: Store, project: Project, statistics: SufficientStatistics) -> None:
-    """Tell the audit what is not judged: skips by the sides shown, and counts by reason."""
+    """Tell the audit what is not judged: skips by the sides shown, counts by reason; and when answers were given."""
     statistics.excluded.clear()
     statistics.excluded.update(Policy.of(project.config).left_out(project.counts))
     statistics.clear_skips()
@@ -140,6 +141,22 @@ def note_left_out(store: Store, project: Project, statistics: SufficientStatisti
         for row in store.comparisons.skips(project.id):
             if row["left_item"] and row["right_item"]:
                 statistics.skip(row["left_item"], row["right_item"], annotator=row["annotator_id"])
+    few = project.counts.get("judged", 0) <= TIMED_ANSWERS
+    statistics.note_times(store.comparisons.shown(project.id) if few else ())
+
+
+def _refuse_moved(store: Store, project: Project, statistics: SufficientStatistics) -> None:
+    """Raise where tasks do not show their items as the seed of their coin has it, and name them."""
+    moved = statistics.sides_by_seed() < 0
+    if moved.any():
+        labels = statistics.coin_labels()
+        coins = {labels[code] for code in np.unique(statistics.answers().coin[moved]).tolist()}
+        tasks = [str(task.task_id) for task in store.tasks.all(project.id) if task.coin in coins]
+        raise InputError(
+            f"tasks {', '.join(tasks[:10])}{' and more' if len(tasks) > 10 else ''} show their items on other sides "
+            "than the seed in their coin does: they were moved after the coins were drawn; restore them, or name "
+            "another field for the coin"
+        )
 
 
 def _rows(table: pd.DataFrame) -> list[Mapping[str, Any]]:

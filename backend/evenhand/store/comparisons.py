@@ -262,6 +262,15 @@ class ComparisonStore(Aggregate):
             for annotator, given in groupby(rows, key=lambda row: row[0]):
                 yield annotator, [tuple(row)[1:] for row in given]
 
+    def shown(self, project_id: int) -> list[tuple[str, str, str, str, float]]:
+        """All judged answers as (annotator, left, right, coin, when)."""
+        names = (comparisons.c.annotator_id, comparisons.c.left_item, comparisons.c.right_item, _COIN)
+        query = select(*names, comparisons.c.created_at).where(comparisons.c.project_id == project_id)
+        with self._database.read(patient=True) as connection:
+            judged = _policy(connection, project_id).sql(comparisons)
+            # an import without times has 0
+            return [tuple(row) for row in connection.execute(query.where(*judged, comparisons.c.created_at > 0))]
+
     def first_coins(self, project_id: int, after: int, upto: int) -> Iterator[Sequence[Any]]:
         """(annotator, coin) of every first submission with after < seq <= upto, in large parts."""
         query = select(changes.c.annotator_id, changes.c.coin).where(
