@@ -236,7 +236,16 @@ def let_crowd_answer(
     project = int(label_studio.create_project("Which caption is better?", maximum_annotations=PER_TASK)["id"])
     say(f"connecting project {project}: evenhand connect {project}")
     # The sides of these tasks were assigned by coin flips, which the demo knows and may state.
-    options = ["--sides", "shuffled", "--every-minutes", "0.1", "--publish", "predictions,tab,alerts", "--yes"]
+    options = [
+        "--sides",
+        "shuffled",
+        "--every-minutes",
+        "0.1",
+        "--publish",
+        "predictions,tab,alerts",
+        "--names",
+        "--yes",
+    ]
     print(evenhand.command("connect", str(project), *options).rstrip())
     names = {str(person.id): crowd.email(number).split("@")[0] for number, person in enumerate(people)}
     watch = Watch(evenhand, project, names)

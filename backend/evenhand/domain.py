@@ -230,6 +230,11 @@ class Annotator:
     first_seen: float | None
 
 
+def shown_name(person: Annotator | None, annotator_id: str) -> str:
+    """What somebody is called on cards, tabs and in messages."""
+    return (person.name or person.email if person else None) or f"annotator {annotator_id}"
+
+
 @dataclass(frozen=True)
 class Run:
     """One detection, stored whole."""

@@ -83,6 +83,10 @@ class ProjectConfig(BaseModel):
     count_ground_truth: bool = Field(True, description="Judge annotations marked as ground truth too.")
     count_predictions: bool = Field(False, description="Judge answers that came from a shown prediction too.")
 
+    pull_only: bool = Field(
+        False,
+        description="Label Studio cannot call this service: pulls alone bring answers, nothing is registered there.",
+    )
     reviewers: Annotated[tuple[FieldName, ...], Field(max_length=200)] = Field(
         (), description="Who may decide: user ids, e-mail addresses or account names; empty: every reviewer."
     )

@@ -67,13 +67,13 @@ class World:
         )  # fmt: skip
         self.store.runs.finish(run.id, lease, result)
 
-    def winners(self) -> dict[int, str | None]:
-        """What each task shows, by task; a task with two predictions of ours would fail here."""
-        shown: dict[int, str | None] = {}
+    def winners(self) -> dict[int, str]:
+        """What each task shows, by task; one with two predictions of ours, or an empty one, would fail here."""
+        shown: dict[int, str] = {}
         for entry in self.server.predictions.values():
             if str(entry["model_version"]).startswith("evenhand"):
                 assert entry["task"] not in shown
-                shown[entry["task"]] = entry["result"][0]["value"]["selected"] if entry["result"] else None
+                shown[entry["task"]] = entry["result"][0]["value"]["selected"]
         return shown
 
     def alerts(self) -> Project:

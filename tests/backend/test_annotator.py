@@ -19,7 +19,7 @@ from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import Transport
 from evenhand.project_config import ProjectConfig
 from evenhand.publish import publish_project
-from evenhand.publish.tabs import SUFFIX
+from evenhand.publish.tabs import SUFFIX, title_of
 from evenhand.runs.run import analyse, data_hash
 from evenhand.runs.statistics import StatisticsCache
 from evenhand.server.worker import Runs
@@ -307,11 +307,11 @@ def published_world(store: Store) -> tuple[FakeLabelStudio, LabelStudioClient, P
 
 def test_erasure_withdraws_cards_and_tab_from_label_studio(store: Store) -> None:
     server, client, project, leans = published_world(store)
-    shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
+    shown = json.dumps([list(server.tasks.values()), list(server.views.values())], ensure_ascii=False)
     assert NAME in shown
-    assert NAME + SUFFIX in shown
+    assert title_of(NAME) in shown
     report = erase_person(store, client, find_person(store, EMAIL), NOBODY, wait=1.0)
-    shown = json.dumps([list(server.tasks.values()), list(server.views.values())])
+    shown = json.dumps([list(server.tasks.values()), list(server.views.values())], ensure_ascii=False)
     assert NAME not in shown
     assert SUFFIX not in shown
     assert len(report.withdrawn) == 2

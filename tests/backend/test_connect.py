@@ -381,7 +381,9 @@ def test_connect_command_asks_before_publishing_where_annotators_look(
 def test_connect_command_with_yes_or_predictions_only_does_not_ask(run: Any, store: Store) -> None:
     assert run(connect, "1", "--publish", "predictions").exit_code == 0
     assert run(connect, "1", "--publish", "all", "--yes").exit_code == 0
-    assert published(store).alerts
+    assert (published(store).alerts, published(store).pseudonyms) == (True, True)
+    assert "has no roles" in run(connect, "1", "--publish", "all", "--yes", "--names").output
+    assert not published(store).pseudonyms
 
 
 def test_connect_command_with_wrong_setting_exits_2_and_names_what_is_offered(run: Any) -> None:
@@ -434,12 +436,11 @@ WORDS = (
 
 def _words(server: FakeLabelStudio) -> None:
     server.projects[1]["label_config"] = WORDS
-    result = [{"from_name": "pref", "to_name": "a", "type": "choices", "value": {"choices": ["A is worse"]}}]
-    (number,) = server.annotations
-    server.annotations[number]["result"] = result
+    value = {"choices": ["A is worse"]}
+    server.annotations[1]["result"] = [{"from_name": "pref", "to_name": "a", "type": "choices", "value": value}]
 
 
-def test_connect_prints_what_every_answer_means_and_leaves_a_guess_as_a_problem(
+def test_connect_prints_what_answers_mean_leaves_a_guess_as_a_problem_and_confirms_it_with_yes(
     server: FakeLabelStudio, store: Store, run: Any
 ) -> None:
     _words(server)
@@ -450,12 +451,6 @@ def test_connect_prints_what_every_answer_means_and_leaves_a_guess_as_a_problem(
     (project,) = store.projects.all()
     assert project.config["control"] == "pref"
     assert "reading_guessed" in {problem.code for problem in store.problems.find(project.id)}
-
-
-def test_connect_confirms_a_guess_with_yes_and_takes_another_meaning(
-    server: FakeLabelStudio, store: Store, run: Any
-) -> None:
-    _words(server)
     assert run(connect, "1", "--yes").exit_code == 0
     (project,) = store.projects.all()
     assert project.config["answers"] == {"A is worse": "right", "B is worse": "left"}
@@ -473,3 +468,33 @@ def test_connect_leaves_a_changed_setup_to_the_owner(server: FakeLabelStudio, st
     (project,) = store.projects.all()
     assert project.config["control"] == "better|pw"
     assert store.problems.find(project.id) == []
+
+
+def test_connect_without_a_way_back_pulls_only_and_doctor_agrees(
+    server: FakeLabelStudio, store: Store, run: Any
+) -> None:
+    server.blocks_local_webhooks = True
+    result = run(connect, "1", "--pull-only", "true")
+    assert result.exit_code == 0, result.output
+    assert "pull only:  nothing is registered in Label Studio; answers are fetched every 15" in result.output
+    assert (server.webhooks, server.backends) == ({}, {})
+    (project,) = store.projects.all()
+    assert project.counts["judged"] == 1
+    server.blocks_local_webhooks = False
+    result = run(doctor)
+    assert result.exit_code == 0, result.output
+    assert "ok   project 1" in result.output
+
+
+def test_doctor_prints_what_is_wrong_first_and_names_every_projects_problems(
+    server: FakeLabelStudio, store: Store, run: Any
+) -> None:
+    run(connect, "1")
+    second = server.add_project("More")
+    run(connect, str(second))
+    store.problems.open(store.projects.all()[0].id, "unreadable_answers", "3 answers cannot be judged", "say what")
+    lines = run(doctor).output.splitlines()
+    assert lines[0] == "FAIL project 1: unreadable_answers: 3 answers cannot be judged"
+    assert lines[1].strip() == "fix: say what"
+    assert lines[-2] == f"ok   project {second}"
+    assert any("tried are" in line for line in lines)

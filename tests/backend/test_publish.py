@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from evenhand.domain import ProjectRef, Review
+from evenhand.domain import Batch, Comparison, ProjectRef, Review
 from evenhand.ingest.pull import pull_project
 from evenhand.ingest.reviews import take_reviews
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
 from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
 from evenhand.project_config import parse_config
 from evenhand.publish import publish_project
-from evenhand.publish.tabs import FORMER_PREFIX, MOST_TABS, SUFFIX, TITLE
+from evenhand.publish.alerts import Card
+from evenhand.publish.tabs import MOST_TABS, TITLE, title_of
 
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
@@ -61,8 +63,8 @@ def test_no_run_yet_writes_nothing(world: World) -> None:
 
 def test_winner_on_completed_tasks_and_nothing_on_open_ones(world: World) -> None:
     world.run(SCORES, {})
-    assert world.publish().written == {"predictions_created": 4}
-    assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
+    assert world.publish().written == {"predictions_created": 3}
+    assert world.winners() == {1: "left", 2: "right", 3: "left"}
 
 
 def test_second_call_looks_and_writes_nothing(world: World) -> None:
@@ -89,7 +91,7 @@ def test_changed_winner_is_the_only_write(world: World) -> None:
     world.publish()
     world.run({**SCORES, "item 0": -0.9}, {})
     assert world.publish().written == {"predictions_updated": 1}
-    assert world.winners() == {1: "right", 2: "right", 3: "left", 4: None}
+    assert world.winners() == {1: "right", 2: "right", 3: "left"}
 
 
 def test_reopened_task_loses_its_winner_even_if_no_pull_saw_it(world: World) -> None:
@@ -98,7 +100,7 @@ def test_reopened_task_loses_its_winner_even_if_no_pull_saw_it(world: World) -> 
     world.server.tasks[2]["is_labeled"] = False
     world.run({**SCORES, "item 0": -0.9}, {})
     world.publish()
-    assert world.winners()[2] is None
+    assert 2 not in world.winners()
 
 
 def test_deleted_annotation_reopens_the_task_and_takes_the_winner_back(world: World) -> None:
@@ -106,8 +108,8 @@ def test_deleted_annotation_reopens_the_task_and_takes_the_winner_back(world: Wo
     world.publish()
     world.server.delete_annotation(1)
     world.pull()
-    assert world.publish().written == {"predictions_updated": 1}
-    assert world.winners()[1] is None
+    assert world.publish().written == {"predictions_removed": 1}
+    assert 1 not in world.winners()
 
 
 def test_completed_task_gets_its_winner_without_a_new_run(world: World) -> None:
@@ -150,7 +152,7 @@ def test_tab_of_each_flagged_annotator_lists_the_heaviest_tasks(world: World) ->
     world.store.projects.set_config(world.project.id, parse_config({"publish": ALL, "review_tasks": 2}))
     world.publish()
     tabs = {tab["data"]["title"]: tab["data"]["filters"] for tab in world.tabs()}
-    assert sorted(tabs) == ["Ann" + SUFFIX, "bob@example.com" + SUFFIX]
+    assert sorted(tabs) == [title_of("Ann"), title_of("bob@example.com")]
     # Both answered left; that weighs most where the right item is better, then where they are closest.
     assert {filters["conjunction"] for filters in tabs.values()} == {"or"}
     assert [shown(tab) for tab in world.tabs()] == [[2, 3], [2, 3]]
@@ -172,20 +174,11 @@ def test_tab_follows_the_flags_and_goes_with_the_last_one(world: World) -> None:
     world.run(SCORES, {"3": 0.5})
     written = world.publish().written
     assert (written["tabs_created"], written["tabs_removed"]) == (1, 1)
-    assert world.titles() == ["Default", "bob@example.com" + SUFFIX]
+    assert world.titles() == ["Default", title_of("bob@example.com")]
     world.run(SCORES, {})
     world.publish()
     assert world.tabs() == []
     assert world.titles() == ["Default"]
-
-
-def test_tab_of_an_earlier_version_is_replaced(world: World) -> None:
-    world.run(SCORES, {"2": 0.5})
-    world.publish()
-    (tab,) = world.tabs()
-    tab["data"]["title"] = FORMER_PREFIX + "Ann"
-    world.publish()
-    assert world.titles() == ["Default", "Ann" + SUFFIX]
 
 
 def test_tab_and_alerts_project_deleted_by_hand_are_made_again(world: World) -> None:
@@ -203,7 +196,7 @@ def test_dismissed_annotator_leaves_the_tabs(world: World) -> None:
     world.publish()
     world.store.decisions.add(world.project.id, "2", "dismiss", author="lead")
     world.publish()
-    assert world.titles() == ["Default", "bob@example.com" + SUFFIX]
+    assert world.titles() == ["Default", title_of("bob@example.com")]
 
 
 def test_alerts_project_is_marked_as_ours_and_never_a_comparison_project(world: World) -> None:
@@ -235,6 +228,34 @@ def test_alerts_project_events_are_sent_here_with_the_secret(world: World) -> No
     (hook,) = (w for w in world.server.webhooks.values() if w["project"] == world.alerts().ls_project_id)
     assert hook["url"] == "http://evenhand.test:9090/webhook"
     assert hook["headers"] == {"X-Evenhand-Secret": "s3cret"}
+
+
+def test_card_shows_pairs_that_weigh_most_and_what_others_did(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    rows = [row for row in world.store.comparisons.of_annotator(world.project.id, "2") if row["status"] == "answer"]
+    first = Comparison(**{key: value for key, value in rows[0].items() if key in Comparison.__dataclass_fields__})
+    changed = replace(first, digest="other", outcome=-(first.outcome or 0), updated_at=first.updated_at + 9)
+    world.store.comparisons.apply(world.project.id, Batch(comparisons=[replace(changed, updated_by="3")]))
+    world.publish()
+    page = world.cards()["2"]["data"]["card"]
+    assert "1 answer was edited later, 1 of them left (1 not by the annotator); by bob@example.com" in page
+    assert "chose left, where the consensus is" in page
+    assert "<br>left: " in page
+    assert f'href="{URL}/projects/1/data?task=' in page
+
+
+def test_warning_says_to_which_side(world: World) -> None:
+    left, right = (Card(1, "Pairs", "2", "Ann", "", {side: 9}, "", 0.0, is_warning=True) for side in ("left", "right"))
+    assert left.words == "early warning of a lean to the left"
+    assert right.words == "early warning of a lean to the right"
+
+
+def test_tab_shows_answers_and_consensus(world: World) -> None:
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    (tab,) = world.tabs()
+    hidden = tab["data"]["hiddenColumns"]["explore"]
+    assert {"tasks:annotations_results", "tasks:predictions_results", "tasks:predictions_score"}.isdisjoint(hidden)
 
 
 def test_list_of_cards_hides_the_pages_code_and_our_keys(world: World) -> None:
@@ -384,7 +405,7 @@ def test_label_studio_lost_at_any_step_is_completed_by_a_later_call(
         world.publish()
     world.server.judges.clear()
     world.publish(NOW + 40.0)
-    assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
+    assert world.winners() == {1: "left", 2: "right", 3: "left"}
     assert len(world.tabs()) == 2
     assert sorted(world.cards()) == ["2", "3"]
     assert len(world.server.projects) == 2
@@ -417,7 +438,7 @@ def test_killed_after_any_call_is_completed_by_the_next_process(
         world.publish()
     monkeypatch.setattr(world.server, "send", send)
     world.publish()
-    assert world.winners() == {1: "left", 2: "right", 3: "left", 4: None}
+    assert world.winners() == {1: "left", 2: "right", 3: "left"}
     assert len(world.tabs()) == 2
     assert sorted(world.cards()) == ["2", "3"]
     assert len(world.server.projects) == 2
@@ -436,7 +457,7 @@ def test_failed_channel_waits_longer_each_time_and_does_not_hold_up_the_others(w
         world.publish(NOW + 31.0)
     assert world.publish(NOW + 31.0 + 59.0).waiting == ("predictions",)
     world.server.judges.clear()
-    assert world.publish(NOW + 31.0 + 61.0).written == {"predictions_created": 4}
+    assert world.publish(NOW + 31.0 + 61.0).written == {"predictions_created": 3}
 
 
 def test_tabs_of_people_with_the_same_name_stay_apart(world: World) -> None:
@@ -446,4 +467,4 @@ def test_tabs_of_people_with_the_same_name_stay_apart(world: World) -> None:
     world.run(SCORES, dict.fromkeys(names, 0.5))
     world.publish()
     titles = {view["data"]["title"] for view in world.tabs()}
-    assert titles == {"Ann" + SUFFIX, "Ann (4)" + SUFFIX, "Ann (4) (4)" + SUFFIX}
+    assert titles == {title_of("Ann"), title_of("Ann (4)"), title_of("Ann (4) (4)")}

@@ -117,7 +117,9 @@ def test_two_controls_are_judged_together_and_apart(
     evenhand.wait_for("the same answers", lambda: stored(evenhand, ours) == expected)
 
     # Apart: one decides, and every run says what the other one says; the card does too.
-    printed = evenhand.command("connect", str(project), "--control", "helpful", "--publish", "alerts", "--yes")
+    printed = evenhand.command(
+        "connect", str(project), "--control", "helpful", "--publish", "alerts", "--names", "--yes"
+    )
     assert "apart ('helpful' decides, every other one is tested beside it)" in printed
     table = evenhand.wait_for("a run of both apart", lambda: latest(evenhand, ours, "helpful"))
     assert flagged(table) == {str(on_both.id)}

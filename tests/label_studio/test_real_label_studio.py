@@ -6,7 +6,7 @@ import random
 
 import pytest
 import requests
-from evenhand.publish.tabs import SUFFIX, is_ours
+from evenhand.publish.tabs import is_ours, title_of
 from evenhand.settings import SECRET_HEADER
 
 from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT
@@ -148,7 +148,7 @@ def test_simulated_crowd_is_flagged_published_and_decided(
     project = label_studio.create_project(title, maximum_annotations=3)["id"]
     label_studio.import_tasks(project, simulate(crowd, truth, random.Random(7)))
     fields = ["--item-left", "id1", "--item-right", "id2"]
-    printed = evenhand.command("connect", str(project), *fields, "--publish", "all", "--yes")
+    printed = evenhand.command("connect", str(project), *fields, "--publish", "all", "--names", "--yes")
     assert "1,220 annotations on 420 tasks" in printed
     ours = our_project(evenhand, project)
     evenhand.command("run", str(project))
@@ -175,9 +175,9 @@ def test_simulated_crowd_is_flagged_published_and_decided(
 
     shown_tabs = evenhand.wait_for("the tabs", tabs)
     emails = {str(person.id): person.email for person in crowd}
-    assert set(shown_tabs) == {emails[key] + SUFFIX for key in found}
+    assert set(shown_tabs) == {title_of(emails[key]) for key in found}
     for key in found:
-        path = f"/api/tasks?project={project}&view={shown_tabs[emails[key] + SUFFIX]['id']}&page_size=1000"
+        path = f"/api/tasks?project={project}&view={shown_tabs[title_of(emails[key])]['id']}&page_size=1000"
         listed = label_studio.admin.call("GET", path)["tasks"]
         assert 0 < len(listed) <= 30
         assert all(key in {str(person) for person in task["annotators"]} for task in listed)

@@ -67,7 +67,9 @@ def test_only_reviewers_decide_and_only_what_label_studio_holds(
     project = label_studio.create_project(title, maximum_annotations=6)["id"]
     honest = [person.id for person in (*crowd[:4], crowd[5])]
     label_studio.import_tasks(project, leaning_crowd(honest, [leaning.id], random.Random(31), 80))
-    evenhand.command("connect", str(project), *FIELDS, "--publish", "alerts", "--reviewers", reviewer.email, "--yes")
+    evenhand.command(
+        "connect", str(project), *FIELDS, "--publish", "alerts", "--reviewers", reviewer.email, "--names", "--yes"
+    )
     ours, key = our_project(evenhand, project), str(leaning.id)
     card = evenhand.wait_for("a card", lambda: alert_cards(label_studio, title))[key]
 
@@ -88,7 +90,7 @@ def test_many_flagged_share_one_tab(label_studio: LabelStudioServer, evenhand: E
     honest, leaning = [person.id for person in crowd[:8]], [person.id for person in (*crowd[8:], *more)]
     assert len(leaning) == MOST_TABS + 1
     label_studio.import_tasks(project, leaning_crowd(honest, leaning, random.Random(32), 60))
-    evenhand.command("connect", str(project), *FIELDS, "--publish", "tab", "--yes")
+    evenhand.command("connect", str(project), *FIELDS, "--publish", "tab", "--names", "--yes")
     tabs = evenhand.wait_for("a tab", lambda: our_tabs(label_studio, project))
     assert list(tabs) == [TITLE]
     assert len(shown_tasks(label_studio, project, tabs[TITLE]["id"])) == 60

@@ -28,7 +28,7 @@ from tests.label_studio.looking import (
 from tests.label_studio.receiver import Receiver, receiving
 
 pytestmark = [pytest.mark.labelstudio, pytest.mark.slow]
-PUBLISH = ("--publish", "all", "--yes")
+PUBLISH = ("--publish", "all", "--names", "--yes")
 
 
 @pytest.fixture

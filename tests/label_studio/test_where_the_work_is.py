@@ -13,7 +13,7 @@ import requests
 from evenhand.domain import Trigger
 from evenhand.publish.alerts import OWN_ANSWER
 from evenhand.publish.follow_up import SOURCE, SWAPPED
-from evenhand.publish.tabs import SUFFIX, heaviest_tasks
+from evenhand.publish.tabs import heaviest_tasks, title_of
 from evenhand.web.dashboard.runs import trigger_words
 
 from harness.label_studio import LabelStudioServer, Person
@@ -72,12 +72,12 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     people, leaning, title = crowd[:6], crowd[4], "Where the work is"
     project = label_studio.create_project(title, maximum_annotations=6)["id"]
     label_studio.import_tasks(project, leaning_crowd(people, [leaning], random.Random(11)))
-    options = ("--publish", "tab,alerts", "--after-confirm", "relabel", "--review-tasks", "10", "--yes")
+    options = ("--publish", "tab,alerts", "--after-confirm", "relabel", "--review-tasks", "10", "--names", "--yes")
     evenhand.command("connect", str(project), *FIELDS, *options)
     ours = our_project(evenhand, project)
     tabs = evenhand.wait_for("a tab", lambda: our_tabs(label_studio, project))
-    assert list(tabs) == [leaning.email + SUFFIX]
-    listed = shown_tasks(label_studio, project, tabs[leaning.email + SUFFIX]["id"])
+    assert list(tabs) == [title_of(leaning.email)]
+    listed = shown_tasks(label_studio, project, tabs[title_of(leaning.email)]["id"])
     assert len(listed) == 10
     for task in listed:
         (own,) = [a for a in task["annotations"] if a["completed_by"] == leaning.id]
@@ -117,7 +117,7 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     (alerts,) = alerts_projects(label_studio, title)
     tabs = evenhand.wait_for("the tab", lambda: our_tabs(label_studio, project))
     label_studio.admin.call("DELETE", f"/api/projects/{alerts['id']}/")
-    label_studio.admin.call("DELETE", f"/api/dm/views/{tabs[leaning.email + SUFFIX]['id']}/?project={project}")
+    label_studio.admin.call("DELETE", f"/api/dm/views/{tabs[title_of(leaning.email)]['id']}/?project={project}")
     evenhand.command("sync", str(project), ok=False)  # the alerts project is gone, and the message says so
     evenhand.wait_for("the tab again", lambda: our_tabs(label_studio, project))
     evenhand.wait_for("the card again", lambda: alert_cards(label_studio, title))

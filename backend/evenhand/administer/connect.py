@@ -27,9 +27,9 @@ BACKEND_FIX = (
     "as well; USE_DEFAULT_BANNED_SUBNETS=false alone does both), or give this service a public address"
 )
 WHO_SEES_IT = (
-    "Label Studio Community has no roles: every annotator can open the alerts project and the tabs "
-    "'NAME: position bias', and see who is on them. Pseudonyms hide names and ids on the cards; tabs are left out "
-    "then, since they name annotators."
+    "Label Studio Community has no roles: every annotator can open the alerts project and the tabs 'bias: NAME', and "
+    "see who is on them. So pseudonyms hide names and ids on the cards unless you decline them (--names); tabs are "
+    "left out then, since they name annotators."
 )
 
 
@@ -79,8 +79,8 @@ def connect_project(
         reading = resolve(config, label_config, known.task_fields if known else ())
         if config.control is None and len(reading.controls) == 1:
             config = parse_config({"control": reading.control}, base=config.to_json())
-    webhook_changed = _install_webhook(client, settings, ls_project_id)
-    backend_was_new = _install_backend(client, settings, ls_project_id)
+    webhook_changed = not config.pull_only and _install_webhook(client, settings, ls_project_id)
+    backend_was_new = not config.pull_only and _install_backend(client, settings, ls_project_id)
     title = str(clean(described.get("title") or ""))
     project = store.projects.register(client.url, ref, title=title, label_config=label_config, config=config, by=by)
     store.projects.describe(project.id, title=title, label_config=label_config)
@@ -130,7 +130,10 @@ def _install_backend(client: LabelStudioClient, settings: Settings, ls_project_i
 def _reach_fix(url: str) -> str:
     """What to do when Label Studio does not get through to us."""
     host = url.split("://", 1)[-1].split("/", 1)[0].rsplit(":", 1)[0]
-    fix = "start `evenhand serve` first, and check BASIC_AUTH_USER and BASIC_AUTH_PASS"
+    fix = (
+        "start `evenhand serve` first, and check BASIC_AUTH_USER and BASIC_AUTH_PASS; where Label Studio cannot call "
+        "this service at all, connect with --pull-only true"
+    )
     if is_loopback(host):
         fix += f"; {url} means Label Studio's own machine or container: if it is another one, set EVENHAND_PUBLIC_URL"
     return fix

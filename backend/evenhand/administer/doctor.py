@@ -1,5 +1,6 @@
 """Checks the connection with Label Studio step by step, and names the fix for whatever is wrong."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from evenhand.store.database import LITTLE_SPACE_BYTES
 from evenhand.store.runs import moves
 
 SKEW_SECONDS = 60.0
+#: Releases of Label Studio that the loop is tried with, the oldest and the newest.
+SUPPORTED = ("1.23", "1.23")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,10 @@ def examine(settings: Settings, store: Store, client: LabelStudioClient | None) 
     projects = [project for project in _projects(store) if project.ls_url == client.url]
     checks += _blocked_addresses(client, settings, projects)
     for project in projects:
-        checks += _project(client, settings, store, project)
+        checks += (
+            _asked(client, project) if project.config.get("pull_only") else _project(client, settings, store, project)
+        )
+        checks += _problems(store, project)
     checks += [_start_training(settings, projects[0])] if projects else []
     checks.append(_rejected_events(store))
     return checks
@@ -135,9 +141,17 @@ def _label_studio(client: LabelStudioClient) -> list[Check]:
         return [Check("Label Studio", False, str(error), error.remedy)]
     kind = "a personal access token" if client.token_kind is TokenKind.PERSONAL else "a legacy token"
     return [
-        Check("Label Studio", True, f"version {version} at {client.url}"),
+        Check("Label Studio", True, f"version {version} at {client.url}; {_range_words(version)}"),
         Check("token", True, f"{kind} of {user.get('email') or user.get('id')}"),
     ]
+
+
+def _range_words(version: str) -> str:
+    """Whether this release is one of those that are tried."""
+    low, high = SUPPORTED
+    numbers = [tuple(int(part) for part in re.findall(r"\d+", text)[:2]) for text in (low, version, high)]
+    known = "" if numbers[0] <= numbers[1] <= numbers[2] else "this one is not among them; "
+    return f"{known}tried are {low} to {high}"
 
 
 def _clock(client: LabelStudioClient) -> Check:
@@ -192,6 +206,23 @@ def _project(client: LabelStudioClient, settings: Settings, store: Store, projec
         yield Check(f"{name}: ML backend", True, f"{url} is connected")
     yield _webhook(name, again, settings, [hook for hook in hooks if str(hook.get("url")) == url + "/webhook"])
     yield _events(name, store, project)
+
+
+def _asked(client: LabelStudioClient, project: Project) -> Iterator[Check]:
+    """Of a project that is only pulled: whether it can be read."""
+    name = f"project {project.ls_project_id}"
+    try:
+        client.project(project.ls_project_id)
+    except LabelStudioError as error:
+        yield Check(name, False, str(error), error.remedy)
+    else:
+        yield Check(f"{name}: pull only", True, "can be read; Label Studio is not asked to call us")
+
+
+def _problems(store: Store, project: Project) -> Iterator[Check]:
+    """What is wrong with a project besides its connection, as the pages and `evenhand status` say it."""
+    for problem in store.problems.find(project.id):
+        yield Check(f"project {project.ls_project_id}: {problem.code}", False, problem.message, problem.remedy)
 
 
 def _webhook(name: str, again: str, settings: Settings, hooks: list[dict[str, object]]) -> Check:

@@ -93,12 +93,17 @@ def _examine() -> None:
 
     with open_service() as service:
         checks = examine(service.settings, service.store, service.client)
-    for check in checks:
-        mark = click.style("ok  ", fg="green") if check.ok else click.style("FAIL", fg="red", bold=True)
-        click.echo(f"{mark} {check.check}: {printable(check.seen)}")
-        if check.fix:
-            click.echo(f"       fix: {check.fix}")
-    failed = sum(not check.ok for check in checks)
-    click.echo(f"{len(checks) - failed} of {len(checks)} checks are fine")
-    if failed:
+    wrong, fine = ([check for check in checks if check.ok is state] for state in (False, True))
+    for check in wrong:
+        click.echo(f"{click.style('FAIL', fg='red', bold=True)} {check.check}: {printable(check.seen)}")
+        click.echo(f"       fix: {printable(check.fix)}")
+    for check in fine:
+        if not check.check.startswith("project "):
+            click.echo(f"{click.style('ok  ', fg='green')} {check.check}: {printable(check.seen)}")
+    broken = {check.check.partition(":")[0] for check in wrong}
+    well = sorted({name for check in fine if (name := check.check.partition(":")[0]).startswith("project ")} - broken)
+    if well:
+        click.echo(f"{click.style('ok  ', fg='green')} {', '.join(well)}")
+    click.echo(f"{len(fine)} of {len(checks)} checks are fine")
+    if wrong:
         raise SystemExit(1)

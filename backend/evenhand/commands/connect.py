@@ -57,9 +57,9 @@ def _setting_options(command: Command) -> Command:
 )
 @_setting_options
 @click.option(
-    "--pseudonyms",
-    is_flag=True,
-    help="Show pseudonyms instead of names on the alert cards; there are no review tabs then.",
+    "--pseudonyms/--names",
+    default=None,
+    help="Show pseudonyms (the default) or names on the alert cards; there are no review tabs with pseudonyms.",
 )
 @click.option(
     "--changed-setup",
@@ -69,7 +69,12 @@ def _setting_options(command: Command) -> Command:
 @click.option("--yes", is_flag=True, help="Ask nothing; what is guessed of the answers counts as confirmed.")
 @says_what_is_wrong
 def connect(
-    project: int, sides: str | None, pseudonyms: bool, changed_setup: str | None, yes: bool, **settings: str | None
+    project: int,
+    sides: str | None,
+    pseudonyms: bool | None,
+    changed_setup: str | None,
+    yes: bool,
+    **settings: str | None,
 ) -> None:
     """
     Connect the Label Studio project with the id PROJECT to this service.
@@ -80,10 +85,11 @@ def connect(
     values: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     publish = parse_config(values).publish if "publish" in values else None
     if publish is not None:
-        pseudonyms = pseudonyms or publish.pseudonyms
-        if (publish.alerts or publish.tab) and not yes:
-            pseudonyms = _ask(pseudonyms)
-        values["publish"] = {**publish.model_dump(), "pseudonyms": pseudonyms}
+        pseudonyms = True if publish.pseudonyms else pseudonyms
+        if publish.alerts or publish.tab:
+            click.echo(WHO_SEES_IT)
+            pseudonyms = _ask(pseudonyms) if not yes else pseudonyms is not False
+        values["publish"] = {**publish.model_dump(), "pseudonyms": bool(pseudonyms)}
     with open_service() as service:
         client = service.need_client()
         setting = None if sides is None else setting_of(sides)
@@ -93,8 +99,17 @@ def connect(
         if sides is not None:
             state_sides(service.store, made.project, sides, by=getpass.getuser())
         click.echo(f"Connected Label Studio project {project} ({printable(made.project.title)}).")
-        click.echo(f"  ML backend: {'added' if made.backend_was_new else 'up to date'}")
-        click.echo(f"  webhook:    {'installed' if made.webhook_changed else 'up to date'}")
+        if made.config.pull_only:
+            minutes = service.settings.reconcile_minutes
+            how = (
+                f"every {duration(60 * minutes)}"
+                if minutes
+                else "only by `evenhand sync`: EVENHAND_RECONCILE_MINUTES is 0"
+            )
+            click.echo(f"  pull only:  nothing is registered in Label Studio; answers are fetched {how}")
+        else:
+            click.echo(f"  ML backend: {'added' if made.backend_was_new else 'up to date'}")
+            click.echo(f"  webhook:    {'installed' if made.webhook_changed else 'up to date'}")
         if changed_setup:
             settle_setup(service.store, made.project, changed_setup, by=getpass.getuser())
         report = _pull(service, made.project.id)
@@ -201,13 +216,12 @@ def _print_reading(store: Store, project: Project) -> None:
             click.echo(f"  Problem: {printable(problem.message)}\n  What to do: {problem.remedy}")
 
 
-def _ask(pseudonyms: bool) -> bool:
-    """Say who will see the alerts, and ask; returns whether pseudonyms are to be used."""
-    click.echo(WHO_SEES_IT)
-    if pseudonyms:
-        click.confirm("Publish with pseudonyms?", abort=True)
-        return True
-    answer = click.prompt("Publish", type=click.Choice(["names", "pseudonyms", "no"]), default="no")
+def _ask(pseudonyms: bool | None) -> bool:
+    """Ask who is to see what; returns whether pseudonyms are to be used."""
+    if pseudonyms is not None:
+        click.confirm(f"Publish with {'pseudonyms' if pseudonyms else 'names'}?", abort=True)
+        return pseudonyms
+    answer = click.prompt("Publish", type=click.Choice(["names", "pseudonyms", "no"]), default="pseudonyms")
     if answer == "no":
         raise click.Abort
     return bool(answer == "pseudonyms")

@@ -8,14 +8,15 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from evenhand.domain import Kind, Project, ProjectRef
+from evenhand.domain import Kind, Project, ProjectRef, shown_name
 from evenhand.label_studio.client import project_epoch, user_names
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.label_studio.webhooks import ensure_webhook, reached_at
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.publish.context import Context, content_hash
-from evenhand.publish.tabs import MOST_ANSWERS, heaviest_tasks, task_link, view_data
+from evenhand.publish.tabs import MOST_ANSWERS, heaviest, task_link, view_data
+from evenhand.runs.first_submissions import history_words
 from fdr_core.report.words import flag_words, guarantee_parts, lean_interval, p_value, percent, plural
 
 LABEL_CONFIG = """<View>
@@ -42,9 +43,22 @@ LIST_VIEW = view_data(
 )
 
 LABEL_STYLE = "padding:2px 16px 2px 0;opacity:.75;white-space:nowrap;vertical-align:top"
-EARLY_WARNING = "early warning of a lean to one side"
+EARLY_WARNING = "early warning of a lean to the"
+ITEM_LENGTH = 160
 OWN_ANSWER = "An answer by the person this card is about was not counted: nobody decides about themselves."
 STYLE = "font-family:system-ui,sans-serif;max-width:44rem;line-height:1.5"
+
+
+@dataclass(frozen=True)
+class Example:
+    """An answer that weighs much: its task, the items as they stood, what was chosen, and what they are worth."""
+
+    task: int
+    url: str
+    left: str
+    right: str
+    outcome: float
+    expected: float | None
 
 
 @dataclass(frozen=True)
@@ -60,13 +74,15 @@ class Card:
     guarantee: str
     since: float
     link: str = ""
-    tasks: tuple[tuple[int, str], ...] = ()
+    examples: tuple[Example, ...] = ()
     is_warning: bool = False
+    others: str = ""
 
     @property
     def words(self) -> str:
         """The finding as people read it."""
-        return EARLY_WARNING if self.is_warning else self.finding
+        left, right = (_count(self.evidence, side) for side in ("left", "right"))
+        return f"{EARLY_WARNING} {'left' if left >= right else 'right'}" if self.is_warning else self.finding
 
 
 def card_data(card: Card) -> dict[str, Any]:
@@ -93,7 +109,7 @@ def card_html(card: Card) -> str:
     return (
         f'<div style="{STYLE}"><h3 style="margin:0 0 4px">{escape(title)}</h3>'
         f'<p style="margin:0 0 12px;opacity:.75">{escape(card.project_title)}</p><table>{rows}</table>'
-        f'<p style="margin:12px 0;opacity:.75">{escape(_caution(card))}</p>{_task_links(card)}{link}</div>'
+        f'<p style="margin:12px 0;opacity:.75">{escape(_caution(card))}</p>{_examples(card)}{link}</div>'
     )
 
 
@@ -111,6 +127,7 @@ def _rows(card: Card) -> list[tuple[str, str]]:
     if match is not None:
         rows.append(("Agrees with the consensus", f"{percent(match)} of the time"))
     rows += _beside(evidence)
+    rows.append(("What became of them", card.others))
     run = _count(evidence, "longest_run")
     if run:
         rows.append(("Longest streak on one side", plural(run, "answer")))
@@ -155,12 +172,30 @@ def _lean(evidence: Mapping[str, Any]) -> str:
     return f"{text} (95 % interval {interval})" if interval else text
 
 
-def _task_links(card: Card) -> str:
-    """The tasks to look at first."""
-    if not card.tasks:
+def _examples(card: Card) -> str:
+    """The pairs to look at first, as they stood."""
+    if not card.examples:
         return ""
-    links = ", ".join(f'<a href="{escape(url, quote=True)}">{number}</a>' for number, url in card.tasks)
-    return f"<p>Tasks whose answers weigh most, heaviest first: {links}</p>"
+    shown = "".join(
+        f'<li style="margin:6px 0"><a href="{escape(one.url, quote=True)}">task {one.task}</a>: chose '
+        f"{'left' if one.outcome > 0 else 'right'}{_expected(one)}<br>left: {_item(one.left)}<br>"
+        f"right: {_item(one.right)}</li>"
+        for one in card.examples
+    )
+    return f"<p>Answers that weigh most, heaviest first:</p><ol>{shown}</ol>"
+
+
+def _expected(one: Example) -> str:
+    """What the others made of the items."""
+    if one.expected is None:
+        return ""
+    side = "left" if one.expected > 0 else "right"
+    return f", where the consensus is {abs(one.expected):.2f} to the {side}" if abs(one.expected) >= 0.01 else ""
+
+
+def _item(text: str) -> str:
+    flat = " ".join(str(text).split())
+    return escape(flat if len(flat) <= ITEM_LENGTH else flat[: ITEM_LENGTH - 1] + "…")
 
 
 def _caution(card: Card) -> str:
@@ -190,7 +225,7 @@ def _count(evidence: Mapping[str, Any], key: str) -> int:
 
 CHANNEL = "alerts"
 TITLE_LENGTH = 50
-LINKED_TASKS = 5
+EXAMPLES = 3
 GONE = "no longer on the list"
 KINDS: tuple[Kind, ...] = ("alerts",)
 
@@ -272,10 +307,23 @@ def _card(context: Context, annotator: str, **facts: Any) -> Card:
         shown = pseudonym(store.secrets.get(PSEUDONYM_KEY), project.id, annotator)
         return Card(annotator=shown, name=shown, **described)
     person = store.annotators.get(project.id, [annotator]).get(annotator)
-    name = (person.name or person.email if person else None) or f"annotator {annotator}"
-    tasks = heaviest_tasks(store, project, context.run, annotator, most=LINKED_TASKS)
-    links = tuple((task, task_link(project, context.settings, task)) for task in tasks)
-    return Card(annotator=annotator, name=name, link=_link(context, annotator), tasks=links, **described)
+    weighed = heaviest(store, project, context.run, annotator, most=EXAMPLES)
+    labels = store.items.labels(project.id, {one.row[side] for one in weighed for side in ("left_item", "right_item")})
+    examples = tuple(
+        Example(
+            one.row["task_id"],
+            task_link(project, context.settings, one.row["task_id"]),
+            labels.get(one.row["left_item"], one.row["left_item"]),
+            labels.get(one.row["right_item"], one.row["right_item"]),
+            one.row["outcome"],
+            one.expected,
+        )
+        for one in weighed
+    )
+    history = store.revisions.of(project.id, [annotator]).get(annotator)
+    others = history_words(history, store.annotators.get(project.id)) if history else ""
+    described |= {"name": shown_name(person, annotator), "examples": examples, "others": others}
+    return Card(annotator=annotator, link=_link(context, annotator), **described)
 
 
 def _counts(answers: list[Json]) -> Json:

@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 
-from evenhand.domain import Project, Publication
+from evenhand.domain import Project, Publication, shown_name
 from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.settings import Settings
@@ -128,7 +128,7 @@ def _fact(
         shown = name = pseudonym(store.secrets.get(PSEUDONYM_KEY), project.id, annotator)
     else:
         person = store.annotators.get(project.id, [annotator]).get(annotator)
-        shown, name = annotator, (person.name or person.email if person else None) or f"annotator {annotator}"
+        shown, name = annotator, shown_name(person, annotator)
     evidence = flag.get("evidence") or {}
     return {
         "kind": kind,

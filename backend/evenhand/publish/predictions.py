@@ -115,14 +115,15 @@ def _publishes(project: Project) -> bool:
 
 def _predict_part(
     store: Store, run: Run, reading: Reading, tasks: Sequence[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Predictions of a few tasks."""
+) -> Iterator[dict[str, Any] | list[Any]]:
+    """Predictions of a few tasks; an empty list where there is no winner, or the task can still be labelled."""
     read = [payloads.read_task(task, reading) for task in tasks]
     wanted = {item for task in read for item in (task.left_item, task.right_item) if item is not None}
     scores = store.rankings.scores(run.id, wanted)
     version = current_version(store, run.project_id)
     for task in read:
-        yield payloads.prediction(task, reading, expected(task, scores, run), version)
+        shown = payloads.prediction(task, reading, expected(task, scores, run), version)
+        yield shown if shown["result"] else []
 
 
 def expected(task: Task, scores: Mapping[str, float], run: Run) -> float | None:
@@ -169,12 +170,14 @@ def publish_predictions(context: Context) -> None:
 
 
 def _desired(context: Context, reading: Reading) -> dict[int, Json]:
-    """What each task should show."""
+    """What each completed task should show, where the consensus has a winner."""
     assert context.run is not None
     tasks = list(context.store.tasks.all(context.project.id))
     items = {item for task in tasks for item in (task.left_item, task.right_item) if item is not None}
     scores = context.store.rankings.scores(context.run.id, items)
-    return {task.task_id: _entry(task, reading, expected(task, scores, context.run)) for task in tasks}
+    entries = {task.task_id: _entry(task, reading, expected(task, scores, context.run)) for task in tasks}
+    # An empty prediction would show annotators a tab "evenhand · 0.00%" on the task.
+    return {task: entry for task, entry in entries.items() if entry["result"]}
 
 
 def _entry(task: Task, reading: Reading, outcome: float | None) -> Json:

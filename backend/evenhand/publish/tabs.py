@@ -1,15 +1,15 @@
 """Tabs in the Data Manager: the heaviest tasks of each flagged annotator, or one tab for all where they are many."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from evenhand.domain import Project, Run
+from evenhand.domain import Project, Run, shown_name
 from evenhand.label_studio.client import task_filter
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.publish.context import STATE, Context, content_hash
 from evenhand.settings import Settings
 from evenhand.store import Store
-from fdr_core.report.heaviest import heaviest_answers
+from fdr_core.report.heaviest import Weighed, heaviest_answers
 
 # What Label Studio hides by default; a tab that does not say what is hidden shows every column.
 HIDDEN_BY_DEFAULT = (
@@ -38,10 +38,14 @@ def view_data(
     *,
     filters: Sequence[dict[str, Any]] = (),
     hidden: Iterable[str] = (),
+    shown: Collection[str] = (),
     order: str | None = None,
 ) -> dict[str, Any]:
-    """The definition of a tab; tasks that meet any of the filters are shown, by id or by the column `order`."""
-    explore = [f"tasks:{name}" for name in (*HIDDEN_BY_DEFAULT, *hidden)]
+    """The definition of a tab; tasks that meet any of the filters are shown, by id or by the column `order`.
+
+    `hidden` and `shown` are columns that differ from Label Studio's own choice.
+    """
+    explore = [f"tasks:{name}" for name in (*HIDDEN_BY_DEFAULT, *hidden) if name not in shown]
     labeling = [*explore, *(f"tasks:{name}" for name in HIDDEN_WHILE_LABELING)]
     return {
         "title": title,
@@ -58,6 +62,11 @@ MOST_ANSWERS = 20_000
 
 def heaviest_tasks(store: Store, project: Project, run: Run | None, annotator: str, *, most: int) -> list[int]:
     """Ids of the tasks whose answers by this annotator weigh most, heaviest first."""
+    return [one.row["task_id"] for one in heaviest(store, project, run, annotator, most=most)]
+
+
+def heaviest(store: Store, project: Project, run: Run | None, annotator: str, *, most: int) -> list[Weighed]:
+    """The answers of this annotator that weigh most, of each task one, heaviest first."""
     answers = store.comparisons.of_annotator(project.id, annotator, limit=MOST_ANSWERS)
     row = store.findings.get(run.id, annotator) if run else None
     lean = (row or {}).get("bias") or sum(
@@ -67,8 +76,11 @@ def heaviest_tasks(store: Store, project: Project, run: Run | None, annotator: s
     scores = store.rankings.scores(run.id, items) if run else {}
     consensus = run.consensus if run else "logistic"
     weighed = heaviest_answers(answers, scores, lean, consensus=consensus, most=len(answers))
-    tasks = dict.fromkeys(answer.row["task_id"] for answer in weighed if answer.row["task_id"] is not None)
-    return list(tasks)[:most]
+    by_task: dict[int, Weighed] = {}
+    for one in weighed:
+        if one.row["task_id"] is not None:
+            by_task.setdefault(one.row["task_id"], one)
+    return list(by_task.values())[:most]
 
 
 def task_link(project: Project, settings: Settings | None, task: int) -> str:
@@ -78,10 +90,10 @@ def task_link(project: Project, settings: Settings | None, task: int) -> str:
 
 
 CHANNEL = "tab"
-# Label Studio cuts titles after some fifteen characters, so what tells tabs apart stands first.
-SUFFIX = ": position bias"
-FORMER_PREFIX = "Position bias: "
-TITLE = "To review" + SUFFIX
+# Label Studio cuts titles after some twelve characters: what it is and whose comes first, what marks it ours last.
+PREFIX, SUFFIX = "bias: ", " · Evenhand"
+#: What a tab shows beside the items: whose answers, what they are, what the consensus says and how clearly.
+SHOWN = ("annotations_results", "predictions_results", "predictions_score")
 DEFAULT_TITLE = "Default"
 #: A tab for each of so many annotators at most; beyond, one tab serves all.
 MOST_TABS = 20
@@ -89,6 +101,14 @@ LIMIT = 50  # each annotator is one more condition in Label Studio's query
 NAME_LENGTH = 60
 
 Json = dict[str, Any]
+
+
+def title_of(name: str) -> str:
+    """The title of the tab about somebody."""
+    return f"{PREFIX}{name}{SUFFIX}"
+
+
+TITLE = title_of("to review")
 
 
 def publish_tab(context: Context) -> None:
@@ -113,8 +133,8 @@ def publish_tab(context: Context) -> None:
 
 
 def is_ours(title: str) -> bool:
-    """Whether a tab of this title is one of ours, or of an earlier version."""
-    return title.endswith(SUFFIX) or title.startswith(FORMER_PREFIX)
+    """Whether a tab of this title is one of ours."""
+    return title.startswith(PREFIX) and title.endswith(SUFFIX)
 
 
 def _to_review(context: Context) -> list[str]:
@@ -129,11 +149,10 @@ def _listed(context: Context, people: list[str]) -> dict[str, list[int]]:
     known = store.annotators.get(project.id, people)
     listed: dict[str, list[int]] = {}
     for key in people:
-        person = known.get(key)
-        name = ((person.name or person.email if person else None) or f"annotator {key}")[:NAME_LENGTH]
-        while name + SUFFIX in listed:
+        name = shown_name(known.get(key), key)[:NAME_LENGTH]
+        while title_of(name) in listed:
             name += f" ({key})"
-        listed[name + SUFFIX] = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
+        listed[title_of(name)] = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
     return listed
 
 
@@ -147,7 +166,7 @@ def _wanted(people: list[str], listed: dict[str, list[int]]) -> dict[str, Json]:
         if not filters and key.isdecimal():
             filters = [task_filter("annotators", "contains", "List", int(key))]
         if filters:
-            wanted[title] = view_data(title, filters=filters)
+            wanted[title] = view_data(title, filters=filters, shown=SHOWN)
     return wanted
 
 
@@ -156,7 +175,7 @@ def _for_all(people: list[str]) -> dict[str, Json]:
     numbers = sorted(int(key) for key in people if key.isdecimal())[:LIMIT]
     # One condition per annotator: a list as value is saved, but then listing the tabs fails.
     filters = [task_filter("annotators", "contains", "List", number) for number in numbers]
-    return {TITLE: view_data(TITLE, filters=filters, order=NEWEST_FIRST)} if numbers else {}
+    return {TITLE: view_data(TITLE, filters=filters, shown=SHOWN, order=NEWEST_FIRST)} if numbers else {}
 
 
 def _ours(context: Context) -> tuple[dict[str, list[Json]], bool]:

@@ -381,12 +381,21 @@ class Chores:
             self._published.pop(project.alerts_for or 0, None)
             return True
         if project.kind == "comparison" and (report.is_first or report.repaired):
-            self._without_webhook.add(project.id)  # events may be missing because nobody sends them
+            if not project.config.get("pull_only"):
+                self._without_webhook.add(project.id)  # events may be missing because nobody sends them
+        elif project.kind == "comparison":
+            self._store.problems.resolve(project.id, "webhook_gone")
         return True
 
     def _install_webhook(self, client: LabelStudioClient, project: Project) -> bool:
-        ensure_webhook(client, project.ls_project_id, self._settings)
+        is_changed = ensure_webhook(client, project.ls_project_id, self._settings)
         self._without_webhook.discard(project.id)
+        if is_changed and project.last_event_at is not None:
+            message = "the webhook had gone from Label Studio, or was changed there; it was put back"
+            remedy = (
+                "Nothing is lost: the pull read what events had not told. Ask who takes webhooks away if it repeats."
+            )
+            self._store.problems.open(project.id, "webhook_gone", message, remedy)
         return True
 
     def _publish(self, client: LabelStudioClient, project: Project) -> bool:

@@ -41,7 +41,7 @@ def annotator(project_id: int) -> str:
         flag=flag,
         shares=side_shares(answers),
         left_out=_left_out(answers),
-        later=_later(project_id, annotator_id),
+        later=_later(found, annotator_id),
         taken_out=store.decisions.withdrawn_answers(project_id).get(annotator_id, ()),
         live=_live(project_id, annotator_id),
         heaviest=_heaviest(found, run, row, answers),
@@ -53,10 +53,12 @@ def annotator(project_id: int) -> str:
     )
 
 
-def _later(project_id: int, annotator_id: str) -> str:
-    """What became of the annotator's answers after they were given; empty where nothing did."""
-    history = get_store().revisions.of(project_id, [annotator_id]).get(annotator_id)
-    return "" if history is None else history_words(history, get_store().annotators.get(project_id))
+def _later(found: Project, annotator_id: str) -> str:
+    """What became of the annotator's answers after they were given; where only pulls read them, nobody knows."""
+    history = get_store().revisions.of(found.id, [annotator_id]).get(annotator_id)
+    if history is not None:
+        return history_words(history, get_store().annotators.get(found.id))
+    return "" if found.last_event_at else "whether others changed these answers is not known: pulls see no history"
 
 
 def _left_out(answers: list[dict[str, Any]]) -> dict[str, int]:

@@ -106,6 +106,12 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
         "A run starts when either is due and there is something new; “Run now” works at any time.",
         (
             Field("every_minutes", "Every … minutes", "Leave empty for no runs by the clock.", "number"),
+            Field(
+                "pull_only",
+                "Pulls only",
+                "Label Studio cannot call this service: no webhook and no ML backend are looked for.",
+                "switch",
+            ),
             Field("every_answers", "After … new answers", "Leave empty for no runs by their number.", "number"),
         ),
     ),
