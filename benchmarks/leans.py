@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.random import Generator
 from scipy.special import expit
 
-from fdr_core import Comparisons
+from fdr_core import Comparisons, detect
 from fdr_core.judges.both_orders import adjusted
 from fdr_core.other_leans import Column, LeanList, OwnFamily, detect_leans
 from fdr_core.other_leans.agreement import agreement
@@ -198,6 +198,78 @@ def case_agreement(sets: int = 200) -> None:
         f"in {below:.3f}",
         flush=True,
     )
+
+
+def leaning_in(part: str, rng: Generator) -> tuple[Comparisons, Mask]:
+    """
+    Forty people, 120 answers each, own coins; eight lean to a side of their own in a part of the answers.
+
+    ``part``: "late" (by 2 on the logit scale), "close" (1.3), "plain" (.7 in all) or "nobody".
+    """
+    m, each, n = 40, 120, 60
+    who, left = np.repeat(np.arange(m), each), rng.integers(n, size=m * each)
+    right = (left + rng.integers(1, n, size=m * each)) % n
+    score, order = rng.normal(0, 1.5, n), np.tile(np.arange(each), m)
+    gap, side = score[left] - score[right], rng.choice([-1.0, 1.0], m)[who]
+    strength = {
+        "late": 2.0 * (order >= each / 2),
+        "close": 1.3 * (np.abs(gap) < np.median(np.abs(gap))),
+        "plain": np.full(m * each, 0.7),
+        "nobody": np.zeros(m * each),
+    }[part]
+    first = rng.random(m * each) < expit(gap + strength * side * (who < 8))
+    size = rng.integers(50, 800, (m * each, 2))
+    table = {"annotator": who, "left": left, "right": right, "outcome": np.where(first, 1, -1), "time": 1e9 + order}
+    data = Comparisons.from_frame(pd.DataFrame({**table, "chars_left": size[:, 0], "chars_right": size[:, 1]}))
+    return data, (np.arange(m) < 8) & (part != "nobody")
+
+
+def case_parts(sets: int = 60) -> None:
+    """The exact decision with and without its parts: late, close and plain leaners, and nobody."""
+    for part in ("late", "close", "plain", "nobody"):
+        rows: dict[str, list[tuple[float, float]]] = {"whole": [], "all": []}
+        for k in range(sets):
+            data, leans = leaning_in(part, np.random.default_rng(FIRST + k))
+            for parts, own in rows.items():
+                listed = set(detect(data, q=Q, lbi=None, consensus="least squares", parts=parts).flagged)
+                found = len(listed & set(np.flatnonzero(leans).tolist()))
+                own.append((found / max(leans.sum(), 1), (len(listed) - found) / max(len(listed), 1)))
+        for parts, own in rows.items():
+            found, false = np.mean(own, axis=0)
+            error = np.std([row[1] for row in own]) / np.sqrt(sets)
+            print(f"{part}, {parts}: found {found:.3f}, false {false:.3f} (SE {error:.3f})", flush=True)
+
+
+def case_family() -> None:
+    """PRD, own family: with the three others as reference, slopes in the model; and without gold."""
+    table = pd.read_csv(Path(os.environ.get("EVENHAND_DATA", "data")) / "prd_both_orders/comparisons.csv")
+    family = OwnFamily(mapping={"bard": "google", "claude": "anthropic", "gpt35": "openai", "gpt4": "openai"})
+    data = Comparisons.from_frame(table.assign(stratum=table["question"]))
+    found = leans_of(data, [family])["own family"]
+    print(f"without gold: {found.flagged} listed; {' '.join(found.reasons)}", flush=True)
+    for judge in data.annotators:
+        others = [other for other in data.annotators if other != judge]
+        one = by_annotator(leans_of(data, [family], reference=others, placebos=0)["own family"]).loc[judge]
+        print(f"{judge}, the others as gold: {one['finding']}, listed: {one['flagged']}", flush=True)
+
+
+def case_without_gold() -> None:
+    """LLMBar without gold: all judges, and eight at a time; nobody may be listed, nor placebos seem to work."""
+    table = llmbar()
+    judges = table["annotator"].unique()
+    begun = time.process_time()
+    found = leans_of(Comparisons.from_frame(table), ["length"])["length"]
+    print(
+        f"46 judges: {found.how}, {len(found.flagged)} listed, {time.process_time() - begun:.1f} s of CPU", flush=True
+    )
+    listed, below = [], []
+    for k in range(20):
+        some = np.random.default_rng(FIRST + k).permutation(judges)[:8]
+        found = leans_of(Comparisons.from_frame(table[table["annotator"].isin(some)]), ["length"])["length"]
+        listed.append(found.how == "crowd")
+        if found.placebos:
+            below.append((found.placebos.random, found.placebos.bound))
+    print(f"eight judges, 20 draws: a list in {np.mean(listed):.0%}; placebos {np.mean(below, axis=0)}", flush=True)
 
 
 CASES: dict[str, Callable[[], None]] = {

@@ -16,7 +16,7 @@ from fdr_core.differences import Opinions
 from fdr_core.findings import Facts, findings
 from fdr_core.guarantee import Guarantee
 from fdr_core.leans import Leans
-from fdr_core.types import Floats, Mask
+from fdr_core.types import Floats, Ints, Mask
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Judgement:
     Attributes
     ----------
     decision : of the method that decides.
-    proven : on the exact list with a proof.
+    proven : on the exact list with a proof; part : of its answers that speaks for it.
     difference : of the two lists, in words.
     copies : knockoff copies per annotator, 0 without LBI.
     """
@@ -57,6 +57,7 @@ class Judgement:
     decision: Decision
     opinions: Opinions
     proven: Mask
+    part: Ints
     p_value: Floats
     entry: Floats
     difference: list[str]
@@ -81,7 +82,7 @@ def annotator_table(
     m, both, by = len(table.annotators), judgement.opinions, judgement.decision
     left, right, ties = evidence.counts_by_choice(answers, m)
     lean, skips = (leans.estimate, leans.low, leans.high), audited.skips_by_side
-    facts = Facts(left, right, *lean, by.listed, by.judged, by.unselectable, skips)
+    facts = Facts(left, right, *lean, by.listed, by.judged, by.unselectable, skips, judgement.part)
     frame = pd.DataFrame(
         {
             "annotator": table.annotators,

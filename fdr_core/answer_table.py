@@ -16,6 +16,7 @@ from fdr_core.codes import joint_codes, mix
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import InputError
 from fdr_core.inputs.label_keys import label_keys
+from fdr_core.randomisation.parts import Told
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Ints, Words
 
@@ -73,6 +74,21 @@ class AnswerTable:
         key, person = self.part_keys(coin), mix(label_keys(self.annotators))[self.answers.annotator]
         is_recorded = (self.statistics.coin_keys()[self.answers.coin] != 0) & (coin == self.answers.coin)
         return np.where(is_recorded, key, key ^ person)
+
+    def told(self) -> Told:
+        """What parts of the answers follow: when a coin's first answer of an annotator came, and how long texts are."""
+        c = self.comparisons
+        if c is None:
+            return Told()
+        n = int(c.coin.max()) + 1
+        unit, first = np.unique(c.annotator.astype(np.int64) * n + c.coin, return_index=True)
+        place = np.searchsorted(unit, self.answers.annotator * n + self.answers.coin)
+        order = None
+        if c.time is not None:
+            order = np.full(len(unit), np.inf)
+            np.minimum.at(order, np.searchsorted(unit, c.annotator.astype(np.int64) * n + c.coin), c.time)
+        length = c.text_length
+        return Told(None if order is None else order[place], None if length is None else length[first][place])
 
     def audit_input(self) -> AuditInput:
         """What the audit looks at."""

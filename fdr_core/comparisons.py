@@ -313,6 +313,20 @@ class Comparisons:
         people = f"{self.n_annotators:,} annotators"
         return f"Comparisons({len(self):,} answers, {people}, {self.n_items:,} items, coins: {self.coin_source})"
 
+    @property
+    def text_length(self) -> NDArray[np.float64] | None:
+        """(N,) characters of both texts, NaN where unknown; None where none are told."""
+        told = self.features
+        if told is None:
+            return None
+        if {"chars_left", "chars_right"} <= set(told):
+            sides = [pd.to_numeric(told[f"chars_{side}"], errors="coerce") for side in ("left", "right")]
+        elif {"text_left", "text_right"} <= set(told):
+            sides = [told[f"text_{side}"].str.len() for side in ("left", "right")]
+        else:
+            return None
+        return (sides[0] + sides[1]).to_numpy(dtype=np.float64, na_value=np.nan)
+
     def with_item_class(self, of: Mapping[Any, str]) -> Self:
         """Name classes of items for the audit, such as who wrote them (else guessed); ``""`` for those not named."""
         return replace(self, item_class=np.array([of.get(item, "") for item in self.items], dtype=object))

@@ -35,6 +35,7 @@ from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.run import LbiResult, judged_by
 from fdr_core.randomisation import Tests, test_annotators
 from fdr_core.randomisation.bets import as_e
+from fdr_core.randomisation.parts import Spoken
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.selection import WeightedList, closed_e_bh, weighted_list
 from fdr_core.statistics import SufficientStatistics
@@ -105,6 +106,7 @@ def detect(
     sides: str = "audit",
     decide_by: str = "exact",
     consensus: str = "logistic",
+    parts: str = "whole",
     lbi: KnockoffLBI | None = STANDARD_LBI,
     progress: Progress | None = None,
     clock: Callable[[], float] | None = None,
@@ -123,6 +125,7 @@ def detect(
     sides : "audit" (tested), "random" (the owner states that coins decided) or "not random".
     decide_by : "exact" or "lbi": whose list is ``flagged``.
     consensus : how the ranking is fitted: "logistic" (log odds) or "least squares" (the paper's refit, mean outcomes).
+    parts : "whole", or "all": leans late in the order of arrival, on close pairs and on long texts as well.
     lbi : how the paper's method is run; None leaves it out.
     progress : called with (draws done, draws in all).
     clock : seconds, for the ``timings`` of the result and for the time that LBI may take; without one neither has an
@@ -141,7 +144,7 @@ def detect(
     ------
     InputError, ConfigurationError, DesignError
     """
-    options = Options(q, min_bias, sides, decide_by, consensus, lbi)
+    options = Options(q, min_bias, sides, decide_by, consensus, parts, lbi)
     laps = _Laps(clock)
     table = AnswerTable.of(data)
     laps.take("statistics")
@@ -157,6 +160,8 @@ def detect(
     drawn = _knockoff_lbi(answers, table, audited, leans, options, progress, clock)
     laps.take("lbi")
     judgement = _judge(audited, tested, drawn, leans, options)
+    if tested:
+        leans = _spoken_leans(leans, tested)
     fit = ranking(
         answers, table.sums, np.flatnonzero(judgement.decision.listed), method=consensus, fallback_ridge=ridge
     )
@@ -191,6 +196,20 @@ class _Tested:
     listed: WeightedList
     proven: Mask
     beside: _Tested | None = None
+    part_leans: Mapping[int, Leans] = field(default_factory=dict)
+
+    @property
+    def part(self) -> Ints:
+        """Which part of the answers speaks, of those on the list."""
+        spoken = self.tests.spoken
+        return np.zeros(len(self.judged), dtype=np.int64) if spoken is None else spoken.part * self.listed.flagged
+
+
+def _spoken_leans(leans: Leans, tested: _Tested) -> Leans:
+    """Where a part of the answers speaks for the list, the lean and the interval are that part's."""
+    for part, own in tested.part_leans.items():
+        leans = leans.with_those_of(own, tested.judged[tested.part == part])
+    return leans
 
 
 def _leans(answers: Answers, table: AnswerTable, audited: Audit) -> tuple[Leans, RelativeLeans | None]:
@@ -215,6 +234,18 @@ def _test(
     judged = np.flatnonzero(audited.assessable)
     if audited.how == "none" or not len(judged):
         return None
+    part_leans: dict[int, Leans] = {}
+
+    def of_interest(spoken: Spoken) -> Ints:
+        side = leans.side_of_interest(options.min_bias)
+        for part, rows in spoken.rows.items():
+            own = answers.take(rows)
+            keys = table.fold_keys(audited.coin)[rows]
+            part_leans[part] = absolute_leans(own, len(table.items), len(table.annotators), partial(np.asarray, keys))
+            who = judged[spoken.part == part]
+            side[who] = part_leans[part].side_of_interest(options.min_bias)[who]
+        return side
+
     n_items, n_annotators = len(table.items), len(table.annotators)
 
     def test(how: str, who: Ints, leans: Leans, placed: RelativeLeans | None) -> Tests:
@@ -228,6 +259,8 @@ def _test(
             ridge=ridge,
             placed=placed,
             part_key=table.part_keys(audited.coin) if how == "shared coins" else None,
+            told=table.told() if options.parts == "all" else None,
+            leans_of=of_interest,
         )
 
     tests, beside = test(audited.how, judged, leans, placed), None
@@ -248,7 +281,8 @@ def _test(
         plain_p_value=tests.plain_p_value,
         above_half=tests.above_half,
     )
-    return _Tested(judged, tests, listed, _proven(tests, listed, options.q, has_proof(audited)), beside)
+    proven = _proven(tests, listed, options.q, has_proof(audited))
+    return _Tested(judged, tests, listed, proven, beside, part_leans)
 
 
 def _proven(tests: Tests, listed: WeightedList, q: float, is_whole: bool) -> Mask:
@@ -307,9 +341,9 @@ def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, leans:
     """Both lists side by side over all annotators, and the one that decides: nobody else asks which."""
     m = len(leans.estimate)
     exact, beside = _by_exact(audited, tested, m, options.q), _by_lbi(audited, lbi, m, options)
-    proven = np.zeros(m, dtype=bool)
+    proven, part = np.zeros(m, dtype=bool), np.zeros(m, dtype=np.int64)
     if tested:
-        proven[tested.judged] = tested.proven
+        proven[tested.judged], part[tested.judged] = tested.proven, tested.part
     evalues = options.lbi is not None and options.lbi.aggregate == "evalues"
     opinions = Opinions(
         exact.listed, beside.listed, exact.shown[1], beside.shown[1], beside.unselectable, options.q,
@@ -319,6 +353,7 @@ def _judge(audited: Audit, tested: _Tested | None, lbi: LbiResult | None, leans:
         decision=beside if options.decide_by == "lbi" else exact,
         opinions=opinions,
         proven=proven,
+        part=part,
         p_value=exact.shown[0],
         entry=beside.shown[0],
         difference=differences(opinions) if tested and lbi else [""] * m,
@@ -333,7 +368,7 @@ def _by_exact(audited: Audit, tested: _Tested | None, m: int, q: float) -> Decis
     for part in (tested, tested and tested.beside):
         if part:
             listed[part.judged], out_of_reach[part.judged] = part.listed.flagged, part.tests.weight == 0
-            p_value[part.judged], q_value[part.judged] = part.tests.plain_p_value, part.listed.q_value
+            p_value[part.judged], q_value[part.judged] = part.tests.told_p_value, part.listed.q_value
     strength = -np.nan_to_num(p_value, nan=1.0), -np.nan_to_num(q_value, nan=1.0)
     guarantee = _with_proof(guarantee_of_exact(audited, q), tested, audited)
     if tested and tested.beside and (n := int(tested.beside.listed.flagged.sum())):

@@ -14,6 +14,8 @@ from fdr_core.types import Floats, Ints, Mask
 ALWAYS_LEFT, ALWAYS_RIGHT = "always left", "always right"
 LEANS_LEFT, LEANS_RIGHT = "leans left", "leans right"
 SKIPS = "skips by side"
+#: Where a part of the answers speaks for the lean, in the order of `fdr_core.randomisation.parts`.
+PARTS = ("", " late in the day", " on close pairs", " on long texts")
 SMALL = "small lean, below your limit"
 SUSPICIOUS = "suspicious, not enough to flag"
 NONE_SEEN = "no lean seen"
@@ -28,6 +30,11 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         LEANS_LEFT: "Flagged; the left side is favoured beyond what the items explain.",
         LEANS_RIGHT: "Flagged; the right side is favoured beyond what the items explain.",
         SKIPS: "Skips go with the side of the better item; the answers were judged by a model, without a proof.",
+        **{
+            f"{lean}{part}": f"Flagged; the answers speak{part.replace(' in the day', '')} rather than as a whole."
+            for part in PARTS[1:]
+            for lean in (LEANS_LEFT, LEANS_RIGHT)
+        },
         SUSPICIOUS: "Not flagged; the interval of the bias excludes 0, which happens to honest annotators too.",
         SMALL: "Not flagged; a lean smaller than the smallest lean worth a flag.",
         NONE_SEEN: "Not flagged; the interval of the bias contains 0.",
@@ -51,6 +58,7 @@ class Facts:
     judged : whether the annotator has enough answers to be tested.
     skips : whether skips go with the side.
     unselectable : whether the deciding method could not have selected the annotator, whatever the answers.
+    part : of the answers that speaks for the flagged, a place in `PARTS`; None for the whole.
     """
 
     left: Ints
@@ -62,6 +70,7 @@ class Facts:
     judged: Mask
     unselectable: Mask
     skips: Mask
+    part: Ints | None = None
 
 
 def findings(facts: Facts, *, min_bias: float, can_judge: bool) -> NDArray[np.object_]:
@@ -92,7 +101,11 @@ def _leans(facts: Facts) -> NDArray[np.object_]:
     is_left = facts.bias > 0
     always = is_always(facts.left, facts.right, facts.bias)
     leans = np.where(is_left, LEANS_LEFT, LEANS_RIGHT)
-    return np.asarray(np.where(always, np.where(is_left, ALWAYS_LEFT, ALWAYS_RIGHT), leans), dtype=object)
+    found = np.asarray(np.where(always, np.where(is_left, ALWAYS_LEFT, ALWAYS_RIGHT), leans), dtype=object)
+    if facts.part is not None:
+        rows = np.flatnonzero(facts.part)
+        found[rows] = [f"{LEANS_LEFT if is_left[k] else LEANS_RIGHT}{PARTS[facts.part[k]]}" for k in rows]
+    return found
 
 
 def _not_flagged(facts: Facts, min_bias: float) -> NDArray[np.object_]:

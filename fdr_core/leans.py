@@ -58,6 +58,13 @@ class Leans:
         """1 for left, -1 for right; 0 where the lean is smaller than ``min_bias``."""
         return np.where(np.abs(self.estimate) >= min_bias, np.sign(self.estimate), 0).astype(np.int64)
 
+    def with_those_of(self, other: Leans, who: Ints) -> Leans:
+        """Take some annotators' leans from another estimate."""
+        columns = {name: getattr(self, name).copy() for name in ("estimate", "low", "high")}
+        for name, column in columns.items():
+            column[who] = getattr(other, name)[who]
+        return replace(self, **columns)
+
     def beside_tests(self, judged: Ints, p_value: Floats, side: Ints) -> Leans:
         """Intervals that end short of 0 where a test of the `judged` speaks against no lean, and for the lean's side.
 

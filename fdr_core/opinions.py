@@ -51,7 +51,7 @@ class Exact:
     ) -> Exact:
         """Give the tested annotators their labels."""
         e_value = np.full(len(labels), np.nan) if tests.log_e is None else as_e(tests.log_e)
-        columns = (labels, tests.plain_p_value, tests.p_value, tests.weight, listed.q_value, tests.side, e_value)
+        columns = (labels, tests.told_p_value, tests.p_value, tests.weight, listed.q_value, tests.side, e_value)
         table = pd.DataFrame(dict(zip(EXACT_COLUMNS, columns, strict=True)))
         order = table[listed.flagged].sort_values(["q_value", "p_value"], kind="stable")
         with_proof = set(labels[proven].tolist())

@@ -58,6 +58,13 @@ class Options:
         "How item scores are fitted: log odds with a slope per annotator, or the paper's least squares.",
         {"logistic": "logistic (Bradley-Terry)", "least squares": "the paper's least squares"},
     )
+    parts: str = option(
+        "whole",
+        "Parts of the answers",
+        "Test leans that show late in the order of arrival, on close pairs or on long texts as well; plain leans are "
+        "then found a little less often.",
+        {"whole": "the answers as a whole", "all": "also late answers, close pairs, long texts"},
+    )
     lbi: KnockoffLBI | None = STANDARD_LBI
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fdr_core.errors import ConfigurationError, MissingExtraError
-from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT, NONE_SEEN, SMALL
+from fdr_core.findings import ALWAYS_LEFT, ALWAYS_RIGHT, LEANS_LEFT, LEANS_RIGHT, NONE_SEEN, PARTS, SMALL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         ALWAYS_RIGHT: "always one side",
         LEANS_LEFT: "leans",
         LEANS_RIGHT: "leans",
+        **{f"{lean}{part}": "leans" for lean in (LEANS_LEFT, LEANS_RIGHT) for part in PARTS[1:]},
         SMALL: "not flagged",
         NONE_SEEN: "not flagged",
     }

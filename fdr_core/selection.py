@@ -56,7 +56,7 @@ def weighted_list(
     p_value, weight : (m,)
     q : rate, in (0, 1).
     storey : whether to estimate how many are honest; for independent p-values.
-    plain_p_value : (m,) not above ``p_value``: what B counts, where some p-values were set to 1.
+    plain_p_value : (m,) what B counts, where p-values were set to 1 or combined; at most one half where those are.
     above_half : (m,) ``v_k``; one half by default.
 
     Returns

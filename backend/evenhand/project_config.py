@@ -67,6 +67,7 @@ class ProjectConfig(BaseModel):
     sides: str = _option("sides")
     decide_by: str = _option("decide_by")
     consensus: str = _option("consensus")
+    parts: str = _option("parts")
     lbi: str = Field("", description=LBI_WORDS)
     every_minutes: float | None = Field(
         60.0,

@@ -17,6 +17,7 @@ from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
 from fdr_core.randomisation.both_orders import both_orders
 from fdr_core.randomisation.coins import Crowd, own_coins, sides_fixed
+from fdr_core.randomisation.parts import Spoken, Told
 from fdr_core.randomisation.placed import RelativeLeans
 from fdr_core.randomisation.results import Tested, Tests
 from fdr_core.randomisation.shared import shared_coins
@@ -46,6 +47,8 @@ def test_annotators(
     ridge: float,
     part_key: Words | None,
     placed: RelativeLeans | None,
+    told: Told | None,
+    leans_of: Callable[[Spoken], Ints] | None,
 ) -> Tests:
     """Test every judged annotator for a lean; the same answers give the same tests.
 
@@ -62,6 +65,8 @@ def test_annotators(
     part_key : (rows,) where coins are shared, the coins are divided into parts by the smallest key of their answers;
         by their codes if there is none.
     placed : leans relative to the crowd where they are known already, for "sides fixed".
+    told : what parts of the answers follow; None tests answers whole.
+    leans_of : gives the same as ``leans`` of the parts that speak.
 
     Returns
     -------
@@ -77,12 +82,15 @@ def test_annotators(
     if not len(judged):
         none = np.zeros(0)
         return Tests(none, none, np.zeros(0, dtype=np.int64), how, False, none, none, True)
-    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key, placed))
-    is_enough = (tested.p_value <= least_evidence.P_VALUE) & (tested.n_units >= least_evidence.UNITS)
+    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key, placed, told))
+    speaks = tested if tested.spoken is None else tested.spoken
+    if tested.spoken is not None and leans_of is not None:
+        leans = leans_of(tested.spoken)
+    is_enough = (speaks.p_value <= least_evidence.P_VALUE) & (speaks.n_units >= least_evidence.UNITS)
     return Tests(
-        p_value=np.where(is_enough & (tested.side == leans[judged]), tested.p_value, 1.0),
+        p_value=np.where(is_enough & (speaks.side == leans[judged]), speaks.p_value, 1.0),
         weight=tested.weight,
-        side=tested.side,
+        side=speaks.side,
         kind=how,
         uses_storey=tested.are_independent,
         plain_p_value=tested.p_value,
@@ -90,4 +98,5 @@ def test_annotators(
         converged=tested.converged,
         notes=tested.notes,
         log_e=tested.log_e,
+        spoken=tested.spoken,
     )

@@ -13,6 +13,7 @@ from fdr_core.consensus.honest import Consensus, Grades
 from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
 from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
 from fdr_core.randomisation.convolution import SignSums
+from fdr_core.randomisation.parts import Told, smallest_of
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.randomisation.plan import ROOM, leaning_shares, planned_thresholds, weights_at
 from fdr_core.randomisation.results import Tested, sign_tests
@@ -36,7 +37,8 @@ TRUST_IF_PLACED = 0.6
 class Crowd:
     """All answers with who is to be judged; ``ridge`` of the least-squares fit, ``part_key`` by row.
 
-    ``placed`` : leans relative to the crowd, where no coin decided the sides.
+    ``placed`` : leans relative to the crowd, where no coin decided the sides; ``told`` : what parts of the answers
+    follow, None where answers are tested whole.
     """
 
     answers: Answers
@@ -46,6 +48,7 @@ class Crowd:
     ridge: float
     part_key: Words | None = None
     placed: RelativeLeans | None = None
+    told: Told | None = None
 
     def consensus(self, answers: Answers | None = None, *, near: Consensus | None = None) -> Consensus:
         """Fit the consensus to all answers, or to others of the same crowd, beginning near another one."""
@@ -87,14 +90,19 @@ def examine_units(
     planned = planned_thresholds(tests.null, tests.found, tests.smallest, evidence.log_ratio, room=room)
     are_independent = not may_share or common_coins(crowd, units, value) <= LITTLE_IN_COMMON
     leaning = leaning_shares(tests.p_value, tests.above_half) if are_independent else SUPPOSED_LEANING
+    n_telling, spoken = _n_telling(units, value, len(crowd.judged)), None
+    if crowd.told is not None:
+        whole = tests.p_value, tests.side, n_telling
+        spoken = smallest_of(whole, units, value, support, crowd.told, len(crowd.answers))
     return Tested(
         tests.p_value,
         tests.above_half,
         weights_at(planned, leaning),
         tests.side,
-        _n_telling(units, value, len(crowd.judged)),
+        n_telling,
         converged=consensus.converged and evidence.converged,
         are_independent=are_independent,
+        spoken=spoken,
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fdr_core.pieces import by_rows
 from fdr_core.randomisation.convolution import SMALLEST_P, Block, SignSums
+from fdr_core.randomisation.parts import Spoken
 from fdr_core.randomisation.plan import LOG_RATIOS, SCALES, log_cosh, tails_at_log_ratios
 from fdr_core.selection import HALF
 from fdr_core.types import Floats, Ints, Mask
@@ -26,11 +27,12 @@ class Tests:
     side : (m,) 1 where the statistic speaks for the left side, -1 for the right, 0 for neither.
     kind : how annotators were tested.
     uses_storey : whether the list may estimate how many are honest.
-    plain_p_value : (m,) before these limits were applied.
+    plain_p_value : (m,) before these limits were applied, of all answers together.
     above_half : (m,) null probability of a plain p-value above one half.
     converged : whether every fit behind the weights settled.
     notes : what a reader should know.
     log_e : (m,) log e-values that hold under any dependence, where tests of honest annotators depend on each other.
+    spoken : which part of the answers speaks, where parts are tested.
     """
 
     p_value: Floats
@@ -43,6 +45,12 @@ class Tests:
     converged: bool
     notes: tuple[str, ...] = ()
     log_e: Floats | None = None
+    spoken: Spoken | None = None
+
+    @property
+    def told_p_value(self) -> Floats:
+        """(m,) as people read it: before the limits, of whichever part speaks."""
+        return self.plain_p_value if self.spoken is None else self.spoken.p_value
 
     def of(self, chosen: Mask) -> Tests:
         """The tests of some of the judged, the same as beside the others."""
@@ -55,6 +63,7 @@ class Tests:
             plain_p_value=self.plain_p_value[chosen],
             above_half=self.above_half[chosen],
             log_e=None if self.log_e is None else self.log_e[chosen],
+            spoken=None if self.spoken is None else self.spoken.of(chosen),
         )
 
 
@@ -75,6 +84,7 @@ class Tested:
     are_independent: bool
     notes: tuple[str, ...] = ()
     log_e: Floats | None = None
+    spoken: Spoken | None = None
 
 
 @dataclass(frozen=True)

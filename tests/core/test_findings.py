@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fdr_core import Comparisons, detect
-from fdr_core.findings import FINDINGS, Facts, findings
+from fdr_core.findings import FINDINGS, PARTS, Facts, findings
 
 MIN_BIAS = 0.1
 BIASES = (-1.0, -0.6, -0.1, -0.05, -0.001, 0.0, 0.001, 0.05, 0.1, 0.6, 1.0)
@@ -58,7 +58,7 @@ def assert_in_line(table: pd.DataFrame, min_bias: float) -> None:
 
 def test_findings_on_a_grid_are_in_line_with_their_numbers() -> None:
     table = found(grid())
-    assert set(table["finding"]) == set(FINDINGS)
+    assert set(table["finding"]) == {finding for finding in FINDINGS if not finding.endswith(PARTS[1:])}
     assert_in_line(table, MIN_BIAS)
     assert (table.loc[~table["judged"] & ~table["skips"], "finding"] == "too few answers").all()
     assert (table.loc[table["skips"] & ~table["flagged"], "finding"] == "skips by side").all()

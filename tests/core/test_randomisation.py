@@ -31,6 +31,8 @@ def run(answers: Answers, how: str = "own coins", *, least: int = 0, people: int
         ridge=5.0,
         part_key=None,
         placed=None,
+        told=None,
+        leans_of=None,
     )
 
 
@@ -155,6 +157,8 @@ def test_nobody_to_judge_gives_no_tests(how: str) -> None:
         "placed": None,
         "ridge": 5.0,
         "part_key": None,
+        "told": None,
+        "leans_of": None,
     }
     assert len(randomisation.test_annotators(answers, how=how, judged=none, **options).plain_p_value) == 0  # type: ignore[arg-type]  # what a caller without types may do
 

@@ -201,6 +201,8 @@ def examine(comparisons: Comparisons) -> randomisation.Tests:
         ridge=5.0,
         part_key=table.part_keys(table.answers.coin),
         placed=None,
+        told=None,
+        leans_of=None,
     )
 
 
