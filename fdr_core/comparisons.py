@@ -374,7 +374,7 @@ class Comparisons:
         ----------
         items : DataFrame
             One row per item, named by the index or a column `item`. A column `text` becomes `text_left` and
-            `text_right` of every answer; items without a row have none.
+            `text_right` of every answer; items without a row have none. `class` names classes for the audit.
         """
         table = items.set_index("item") if "item" in items.columns else items
         if table.index.has_duplicates:
@@ -385,7 +385,8 @@ class Comparisons:
         for name in told.columns:
             values = told[name].to_numpy()
             columns |= {f"{name}_left": values[self.left], f"{name}_right": values[self.right]}
-        return replace(self, features=pd.DataFrame(columns))
+        made = replace(self, features=pd.DataFrame(columns))
+        return made.with_item_class(told["class"].dropna().to_dict()) if "class" in told.columns else made
 
     def to_frame(self) -> pd.DataFrame:
         """Give the answers as a table that `from_frame` reads back."""

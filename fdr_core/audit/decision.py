@@ -106,7 +106,7 @@ def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "aud
         case.remedies,
         case.figures,
         enough.is_so,
-        by_lbi.is_so,
+        by_lbi.is_so & ~case.skips_by_side if ending.construction == "flip" else by_lbi.is_so,
         enough.more_needed,
         case.answers.coin,
         case.skips_by_side,

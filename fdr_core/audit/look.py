@@ -77,7 +77,11 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
             if test.p_value < level_of_each(1, figures["coins"]):
                 return SidesLook(PLACED, _by_group(test), _PREPARE)
         reason = "Most items occur under one coin only, so sides cannot be tested; the recorded coins are trusted."
-        ask = None if test else "Name a class of every item, such as who wrote it, and sides are tested by class."
+        ask = (
+            None
+            if test
+            else "Name a class of every item (column `class` of items), such as who wrote it, to test sides by it."
+        )
         return SidesLook(ONE_ORDER if one_order else UNKNOWN, reason, ask, is_testable=False)
     for objection in (*_objections(gaps, limit, data, figures), *_skips_object(figures)):
         return replace(objection, is_explained=_is_explained(gaps, data, figures))

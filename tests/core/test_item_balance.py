@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.random import Generator
 
-from fdr_core import Comparisons, SufficientStatistics, detect
+from fdr_core import Comparisons, KnockoffLBI, SufficientStatistics, detect
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
 from fdr_core.audit import audit, sides
@@ -59,8 +59,9 @@ def test_classes_are_guessed_from_names_told_and_tested_where_every_pair_is_uniq
     result = audit(AnswerTable.of(made).audit_input(), q=0.1)
     assert (result.found, result.how) == ("placed", "none")
     assert "told apart: lyra, vega" in result.reasons[0]
-    by_name = made.with_item_class(dict.fromkeys(made.items, "x"))
-    assert audit(AnswerTable.of(by_name).audit_input(), q=0.1).how == "shared coins"
+    items = pd.DataFrame({"item": made.items, "class": "x"})
+    for by_name in (made.with_item_class(dict.fromkeys(made.items, "x")), made.with_items(items)):
+        assert audit(AnswerTable.of(by_name).audit_input(), q=0.1).how == "shared coins"
 
 
 def test_item_balance_has_its_law_where_coins_are_shared() -> None:
@@ -154,7 +155,8 @@ def with_skips(comparisons: Comparisons, who: Iterable[Any]) -> SufficientStatis
 def test_skips_by_side_move_one_persons_answers_only_and_are_a_finding() -> None:
     comparisons = arrays(np.random.default_rng(3))
     before = detect(comparisons, lbi=None)
-    after = detect(with_skips(comparisons, [2]), lbi=None)
+    after = detect(with_skips(comparisons, [2]), lbi=KnockoffLBI(draws=1))
+    assert 2 not in set(after.lbi.annotators["annotator"])
     assert (after.audit.how, after.guarantee.kind) == (before.audit.how, before.guarantee.kind)
     assert comparisons.annotators[after.audit.skips_by_side].tolist() == [2]
     old, new = (found.annotators.set_index("annotator") for found in (before, after))
