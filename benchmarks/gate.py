@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fdr_core.judges.gate import decide, decide_anytime
+from fdr_core.judges.gate import Units, decide, decide_anytime
 from fdr_core.types import Floats
 
 BUILDS = 1000
@@ -53,13 +53,13 @@ JUDGES: dict[str, Callable[[float, int, np.random.Generator], Floats]] = {
 
 def fixed(values: Floats) -> str:
     """One look at the whole log."""
-    return decide("judge", values, len(values), max_lean=MAX_LEAN, alpha=ALPHA).decision
+    return decide("judge", Units.of_values(values), max_lean=MAX_LEAN, alpha=ALPHA).decision
 
 
 def growing(values: Floats) -> str:
     """A look after every twenty comparisons; the first decision counts."""
     for n in range(LOOK_EVERY, len(values) + 1, LOOK_EVERY):
-        decision = decide_anytime("judge", values[:n], n, max_lean=MAX_LEAN, alpha=ALPHA).decision
+        decision = decide_anytime("judge", Units.of_values(values[:n]), max_lean=MAX_LEAN, alpha=ALPHA).decision
         if decision != "undecided":
             return decision
     return "undecided"

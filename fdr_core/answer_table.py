@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fdr_core.answers import Answers, Skipped, Sums, sum_answers
-from fdr_core.audit import AuditInput
+from fdr_core.audit import Audit, AuditInput, audit
 from fdr_core.audit.classes import guessed_classes
 from fdr_core.codes import joint_codes, mix
 from fdr_core.comparisons import Comparisons
@@ -90,6 +90,10 @@ class AnswerTable:
         length = c.text_length
         return Told(None if order is None else order[place], None if length is None else length[first][place])
 
+    def audited(self, *, q: float = 0.1, method: str = "auto", sides: str = "audit") -> Audit:
+        """The audit of every command that judges, so that one file has one finding."""
+        return audit(self.audit_input(), q=q, method=method, sides=sides)
+
     def audit_input(self) -> AuditInput:
         """What the audit looks at."""
         c = self.comparisons
@@ -108,6 +112,7 @@ class AnswerTable:
             item_class=item_class,
             class_names=class_names,
             drawn_share=float(self.answers.weight @ (told > 0) / self.sums.n),
+            coin_column="" if c is None else c.coin_column,
         )
 
     def _time_of_coins(self) -> Floats | None:

@@ -25,9 +25,10 @@ from fdr_core.inputs.columns import (
 from fdr_core.inputs.label_studio.exports import read_export
 from fdr_core.inputs.label_studio.reading import Wanted
 from fdr_core.inputs.label_studio.words import answers_from
+from fdr_core.inputs.likely_coin import MOST_COLUMNS, likely_coin
 from fdr_core.inputs.source import Limits, Source
 
-CoinSource = Literal["coin", "task", "own"]
+CoinSource = Literal["coin", "task", "guessed", "own"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +73,9 @@ class Comparisons:
         In [-1, 1]: 1 left preferred, -1 right preferred, 0 tie.
     coin : (N,) int64
         Codes of the coins that decided the sides, by first appearance.
-    coin_source : {"coin", "task", "own"}
-        Where the coins come from: recorded, one per task, or one per answer.
+    coin_source : {"coin", "task", "guessed", "own"}
+        Where the coins come from: recorded, one per task, guessed from a column (nothing is proven then), or one per
+        answer.
     time, lead_time : (N,) float64 or None
         Seconds since the epoch, and seconds spent; NaN where unknown.
     stratum : (N,) int32 or None
@@ -83,7 +85,7 @@ class Comparisons:
     skips : Skips or None
         Skipped presentations, where the source records them.
     coins : (n_coins,) object or None
-        Labels of the coins, None where every answer has its own.
+        Labels of the coins, None where every answer has its own; coin_column : the column they were guessed from.
     features : DataFrame or None
         What is known of the items of every answer, for leans beyond position (`fdr_core.other_leans`).
     item_class : (n,) object or None; see `with_item_class`.
@@ -104,6 +106,7 @@ class Comparisons:
     excluded: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     skips: Skips | None = None
     coins: NDArray[np.object_] | None = None
+    coin_column: str = ""
     features: pd.DataFrame | None = None
     item_class: NDArray[np.object_] | None = None
 
@@ -217,7 +220,7 @@ class Comparisons:
         source = path if isinstance(path, Source) else Source(path, limits=limits)
         other = None if swapped is None else Source(swapped, limits=limits)
         read = registry.read(source, format=format, mapping=mapping, features=features, fields=fields, swapped=other)
-        comparisons = cls._from_raw(read)
+        comparisons = cls._from_raw(read)._with_likely_coin(source, read)
         return tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
 
     @classmethod
@@ -296,6 +299,27 @@ class Comparisons:
             features=raw.features,
         )
 
+    def _with_likely_coin(self, source: Source, raw: RawAnswers) -> Self:
+        """Where no coin is recorded, take the column that looks most like it for one."""
+        if self.coin_source != "own":
+            return self
+        names = raw.unused[:MOST_COLUMNS]
+        others = (
+            source.frame(names, text=names)
+            if names
+            else pd.DataFrame(index=range(len(self) if raw.kept is None else len(raw.kept)))
+        )
+        kept = np.ones(len(self), dtype=bool) if raw.kept is None else raw.kept
+        if len(others) != len(kept):  # a record gave several answers, or none
+            return self
+        others = others[kept].reset_index(drop=True)
+        who, left, right = (codes.astype(np.int64) for codes in (self.annotator, self.left, self.right))
+        found = likely_coin(who, left, right, others)
+        if found is None:
+            return self
+        labels = np.array(found.labels, dtype=object)
+        return replace(self, coin=found.code, coins=labels, coin_source="guessed", coin_column=found.name)
+
     def __len__(self) -> int:
         return int(self.outcome.size)
 
@@ -362,6 +386,7 @@ class Comparisons:
             items=self.items[part.items.astype(np.int64)],
             strata=self.strata[part.strata.astype(np.int64)],
             coin_source=self.coin_source,
+            coin_column=self.coin_column,
             item_class=None if self.item_class is None else self.item_class[part.items.astype(np.int64)],
             coins=None if self.coins is None or part.coins is None else self.coins[part.coins.astype(np.int64)],
         )
@@ -396,7 +421,7 @@ class Comparisons:
             "right": self.items[self.right],
             "outcome": self.outcome,
         }
-        if self.coin_source != "own":
+        if self.coin_source not in ("own", "guessed"):  # a guess does not become a record
             columns[self.coin_source] = self.coin if self.coins is None else self.coins[self.coin]
         if self.time is not None:
             columns["time"] = self.time

@@ -13,7 +13,7 @@ import pandas as pd
 from fdr_core.annotator_table import Decision, Judgement, annotator_table
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
-from fdr_core.audit import FEWEST_TO_COMPARE, PLACED, Audit, audit
+from fdr_core.audit import FEWEST_TO_COMPARE, PLACED, Audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
@@ -148,7 +148,7 @@ def detect(
     laps = _Laps(clock)
     table = AnswerTable.of(data)
     laps.take("statistics")
-    audited = judged_by(lbi, audit(table.audit_input(), q=q, method=options.construction, sides=sides))
+    audited = judged_by(lbi, table.audited(q=q, method=options.construction, sides=sides))
     answers = table.answers.with_coin(audited.coin)
     ridge = ridge_for(answers)
     laps.take("audit")
@@ -264,6 +264,8 @@ def _test(
         )
 
     tests, beside = test(audited.how, judged, leans, placed), None
+    if audited.figures["coin_source"] == "guessed":  # bets on coins that nobody recorded prove nothing
+        tests = replace(tests, log_e=None)
     skips = audited.skips_by_side[judged]
     moved = judged[skips]
     if len(moved):

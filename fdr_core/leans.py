@@ -114,7 +114,7 @@ def unit_leans(answers: Answers, n_items: int, n_annotators: int, key: Callable[
     """What every unit says of its annotator's lean, without what other coins say of its pairs."""
     known = _said_by_other_coins(answers, n_items, key)
     worth = np.where(answers.left < answers.right, known, -known)  # f = o g
-    unit, owner = _units(answers)
+    unit, owner = units_of(answers)
     size, total, explained, square, product = (
         np.bincount(unit, answers.weight * figure, len(owner))
         for figure in (np.ones(len(unit)), answers.outcome, worth, worth**2, worth * answers.outcome)
@@ -123,11 +123,12 @@ def unit_leans(answers: Answers, n_items: int, n_annotators: int, key: Callable[
     pooled = product.sum() / of_all if of_all > 0 else 0.0
     k = max(_POOLED_UNITS * of_all / max(len(owner), 1), 1e-300)
     own_square, own_product = (np.bincount(owner, figure, n_annotators)[owner] for figure in (square, product))
-    amplitude = (own_product - product + k * pooled) / (own_square - square + k)
+    # Near a draw what others say of a choice is against it, by leaving it out; only agreement explains an answer.
+    amplitude = np.maximum((own_product - product + k * pooled) / (own_square - square + k), 0.0)
     return UnitLeans(owner, total - amplitude * explained, np.asarray(size, dtype=np.float64))
 
 
-def _units(answers: Answers) -> tuple[Ints, Ints]:
+def units_of(answers: Answers) -> tuple[Ints, Ints]:
     """The unit of every row, and the annotator of every unit."""
     if are_all_different(answers.coin):
         return np.arange(len(answers)), answers.annotator

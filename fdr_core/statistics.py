@@ -227,7 +227,7 @@ class SufficientStatistics:
     @property
     def coin_source(self) -> CoinSource:
         """Where coins come from; of several sources the least certain."""
-        for source in ("task", "coin"):
+        for source in ("guessed", "task", "coin"):
             if source in self._coin_sources:
                 return source
         return "own"

@@ -62,7 +62,7 @@ def effective_coins(answers: Answers, coin_source: str, shown: Presentations | N
         return answers.coin
     shown = shown or Presentations.of(answers)
     coin = _join_one_way_pairs(answers.coin, shown)
-    if coin_source == "task":
+    if coin_source != "own":
         return coin
     unit = shown.by_annotator
     if _one_way(unit, shown.is_forward)[1]:

@@ -22,6 +22,7 @@ from fdr_core.audit.look import (
 )
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError, DesignError
+from fdr_core.inputs.likely_coin import ROW_ORDER
 from fdr_core.projection import fixed_design, require_rows
 from fdr_core.types import Ints, Mask
 
@@ -71,6 +72,11 @@ class Audit:
     def shares_coins(self) -> bool:
         """Whether one coin decided the side for several annotators."""
         return bool(self.figures["shared_coins"])
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether nobody can be judged, however many answers there were."""
+        return self.how == "none" and bool(self.assessable.any())
 
     def as_dict(self) -> dict[str, Any]:
         """What is stored and reported of the audit; who can be judged stands in the table of annotators."""
@@ -172,6 +178,15 @@ class _Case:
     def mention_the_design(self) -> None:
         """Say what deserves a word whatever the decision."""
         figures = self.figures
+        if self.data.coin_source == "guessed":
+            column = self.data.coin_column or "one of the columns"
+            self.say(
+                f"No coin is recorded. What agrees in {column} stands in one order far more often than by chance, so "
+                f"answers that do are counted together; intervals are as wide as that asks for, and nothing is proven.",
+                f"If {column} decided the sides, say so with --map coin={column}; else record the coin."
+                if column != ROW_ORDER
+                else "Record the coin that decides each order, or the question that was asked.",
+            )
         if 1 < len(self.data.class_names) <= _NAMED:
             names = ", ".join(self.data.class_names)
             self.say(f"Items are also tested by class; these were told apart: {names}.")

@@ -28,7 +28,8 @@ class AuditInput:
     Attributes
     ----------
     answers, sums : the answers and their sums.
-    coin_source : "coin" (recorded), "task" (one per task) or "own" (one per answer).
+    coin_source : "coin" (recorded), "task" (one per task), "guessed" (from a column, its name where it is known) or
+        "own" (one per answer).
     skips : the skipped presentations.
     excluded : answers left out, by reason.
     stratum, time : (rows,) of the answers, where known: batches that may have been prepared apart.
@@ -48,6 +49,7 @@ class AuditInput:
     item_class: Ints | None = None
     class_names: Sequence[str] = ()
     drawn_share: float = 0.0
+    coin_column: str = ""
 
 
 def describe(answers: Answers, data: AuditInput, both_orders_share: float) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def judge(
     """Judge the sums and report."""
     other = asked.report(summed.comparisons, q=detection["q"]) if asked and asked.leans else {}
     with progress_bar("drawing") as progress:
-        found = detect(summed.statistics, **detection, progress=progress, clock=time.monotonic)
+        found = detect(summed.comparisons or summed.statistics, **detection, progress=progress, clock=time.monotonic)
     today = time.time() // 86_400 * 86_400
     return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today, **other)
 

@@ -6,31 +6,34 @@ from typing import Any
 import click
 
 from fdr_core.commands._formats import format_options
+from fdr_core.commands._options import detection_options
 from fdr_core.report.examine import Examination, examine
 from fdr_core.report.words import left_out_words
 from fdr_core.terminal import exits_2_on_bad_input, printable
 
-_COINS = {"coin": "recorded", "task": "one per task", "own": "one per answer"}
+_COINS = {"coin": "recorded", "task": "one per task", "guessed": "guessed", "own": "one per answer"}
 
 
 @click.command("doctor")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@detection_options("sides")
 @format_options
 @click.pass_context
 @exits_2_on_bad_input
-def doctor(context: click.Context, file: Path | None, reading: dict[str, Any]) -> None:
+def doctor(context: click.Context, file: Path | None, detection: dict[str, Any], reading: dict[str, Any]) -> None:
     """
     Check the service, or with FILE say what a file of answers can be used for.
 
     Without FILE: address, token, Label Studio's address filters, webhooks, clock and database; exit 1 if one fails.
     With FILE (- for standard input): the format recognised, what each column is used for, what the data supports and
-    what it does not, and what would help; exit 1 if it cannot be judged at all.
+    what it does not, and what would help, by the audit that `analyze`, `gate` and `export-preferences` judge by; exit 1
+    if nobody can be judged by it.
     """
     if file is None and context.obj is None:
         raise click.UsageError("FILE is missing: name a file of answers")
     if file is None:
         context.obj()  # a program around the library hands over how it examines itself
-    elif file is not None and not print_examination(file, limits=reading["limits"], fields=reading["fields"]):
+    elif file is not None and not print_examination(file, **detection, **reading):
         raise SystemExit(1)
 
 
@@ -47,7 +50,7 @@ def print_examination(path: Path, **reading: Any) -> bool:
     _section("Supports", found.can)
     _section("Does not support", found.cannot)
     _section("Would help", found.helps)
-    return found.comparisons is not None
+    return found.can_judge
 
 
 def _counts(found: Examination) -> list[str]:

@@ -64,6 +64,8 @@ def export_preferences(
     wording = find_texts(file, texts=texts, prompt=prompt, limits=reading["limits"], fields=reading["fields"])
     say_left_out(comparisons.excluded)
     found = detect(comparisons, lbi=None, **detection)
+    for sentence in (*found.audit.reasons, *found.audit.remedies):
+        click.echo(f"- {sentence}", err=True)
     settled = preferences(comparisons, found, min_probability=min_probability)
     out = out or file.with_name(f"{file.name.partition('.')[0]}.preferences.jsonl")
     again = again or file.with_name(f"{file.name.partition('.')[0]}.again.csv")

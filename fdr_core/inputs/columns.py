@@ -31,7 +31,11 @@ class RawSkips:
 
 @dataclass(frozen=True)
 class RawAnswers:
-    """Answers by label, one entry per row, as a loader hands them over; `where` names the source in messages."""
+    """Answers by label, one entry per row, as a loader hands them over.
+
+    `where` names the source in messages; `kept` tells which rows of a table are left, `unused` which columns of
+    the source were not read.
+    """
 
     annotator: Any
     left: Any
@@ -46,6 +50,8 @@ class RawAnswers:
     skips: RawSkips | None = None
     features: pd.DataFrame | None = None
     where: str = ""
+    kept: NDArray[np.bool_] | None = None
+    unused: tuple[str, ...] = ()
 
 
 def show(value: object) -> str:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,20 @@ def read(
     swapped: Source | None = None,
 ) -> RawAnswers:
     """Read a source as the format asked for, as the one recognised, or by a map from our columns to the file's."""
+    raw = _read(source, format, mapping, features, fields, swapped)
+    found = _find(source) if format == "auto" and not mapping else FORMATS.get(format)
+    used = {*MAPPABLE, *(mapping or {}).values(), *(found.uses if found else ())}
+    return replace(raw, unused=tuple(name for name in source.names if name not in used))
+
+
+def _read(
+    source: Source,
+    format: str,
+    mapping: Mapping[str, str] | None,
+    features: bool,
+    fields: Mapping[str, Any] | None,
+    swapped: Source | None,
+) -> RawAnswers:
     if format not in ("auto", *FORMATS):
         raise ConfigurationError(f"format was {format!r}; expected auto or one of {', '.join(FORMATS)}")
     found = None if mapping else _find(source) if format == "auto" else FORMATS[format]

@@ -84,5 +84,6 @@ def from_frame(frame: pd.DataFrame, *, where: str, excluded: dict[str, int] | No
         excluded=dict(+counts),
         features=frame[told] if told else None,
         where=where,
+        kept=kept.to_numpy(dtype=bool),
         **optional,
     )

@@ -39,7 +39,7 @@ def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: st
         raise InputError(f"{where}got {type(df).__name__}; expected a pandas DataFrame; or use Comparisons.from_arrays")
     check_names([str(name) for name in df.columns], where=where)
     annotator, left, right = _identity_columns(df, where=where)
-    optional = {name: df[name] for name in OPTIONAL if name in df.columns and not df[name].isna().all()}
+    optional: dict[str, Any] = {name: df[name] for name in OPTIONAL if name in df.columns and not df[name].isna().all()}
     told = feature_columns([name for name in df.columns if isinstance(name, str)])
     raw_skips = None if skips is None else _read_skips(skips, coin="coin" if "coin" in optional else "task")
     return RawAnswers(

@@ -100,26 +100,6 @@ def both_orders(comparisons: Comparisons) -> list[BothOrders]:
     return sorted(found, key=lambda one: (-abs(one.fairness), str(one.judge)))
 
 
-def lean_units(comparisons: Comparisons) -> Ints:
-    """
-    Say which answers are one observation of a lean.
-
-    Returns
-    -------
-    (N,) codes
-        Both orders of a pair are one unit, and so are all answers of an annotator under one coin.
-    """
-    groups = _groups(comparisons)
-    forward = comparisons.left < comparisons.right
-    told = groups >= 0
-    size = int(groups.max(initial=-1)) + 1
-    shown = [np.bincount(groups[told & way], minlength=size) for way in (forward, ~forward)]
-    is_swapped = told & ((shown[0] > 0) & (shown[1] > 0))[groups] if size else np.zeros(len(groups), dtype=bool)
-    own = np.stack([comparisons.annotator, comparisons.coin], axis=1)
-    coin = np.unique(own, axis=0, return_inverse=True)[1].ravel()
-    return np.where(is_swapped, groups, size + coin)
-
-
 def sign_test(first: int, second: int) -> float:
     """Exact two-sided p-value that ``first`` of ``first + second`` fair coins fall on one side."""
     n = first + second

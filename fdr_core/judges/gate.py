@@ -1,8 +1,7 @@
 """Is a judge even enough? Pass, fail or undecided from a log of comparisons, with stated error rates.
 
-The lean of a judge is ``P(first shown preferred) - P(second shown preferred)``. Where chance, or the showing of both
-orders, decides who stands first, the mean outcome estimates it without any model of the items. Units are coins: answers
-under one coin, and both orders of a pair, are one observation in [-1, 1].
+The lean of a judge is ``P(first shown preferred) - P(second shown preferred)``, the same number that `detect` gives:
+under the same audit, in the same units of answers that one coin decided, or both orders of a pair.
 """
 
 from __future__ import annotations
@@ -10,17 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 from scipy.stats import t as student_t
 
+from fdr_core import least_evidence
+from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
+from fdr_core.codes import compact_codes, first_rows
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.evidence import sign_flip_p_values
-from fdr_core.judges.both_orders import lean_units
+from fdr_core.leans import unit_leans, units_of
 from fdr_core.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -28,14 +31,12 @@ if TYPE_CHECKING:
 
 Decision = Literal["pass", "fail", "undecided"]
 
-#: Fewer coins than this can never decide: six on one side have p = .03.
-FEWEST_UNITS = 6
-#: Items standing first this improbably often mean that chance did not decide the order.
-IMBALANCE = 0.001
 #: Chance of a decision that "needs about so many more" aims at.
 AIM = 0.8
 #: Beyond this, "needs about so many more" says no more than "many".
 MOST_NEEDED = 100_000
+#: From so many groups (instructions, prompts) on, bounds allow for leans that differ between them.
+FEWEST_GROUPS = 20
 #: Bets of the anytime form, as shares of the largest that can never lose everything.
 _BETS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8])
 
@@ -56,11 +57,13 @@ class Gate:
     p_even : float
         Exact p-value against a perfectly even judge.
     answers, units : int
-        Comparisons, and coins among them.
+        Comparisons, and coins (or pairs shown in both orders) among them.
     more_needed : int
         About how many more comparisons a decision needs; 0 where it is made.
     reason : str
         One sentence.
+    notes : tuple of str
+        What the audit of the log says.
     of : str
         "position", or the feature leant to; then a lean is the share of pairs that it decides (`gate_lean`).
     """
@@ -77,8 +80,40 @@ class Gate:
     alpha: float
     more_needed: int = 0
     reason: str = ""
+    notes: tuple[str, ...] = field(default=(), repr=False)
     anytime: bool = field(default=False, repr=False)
     of: str = "position"
+
+
+@dataclass(frozen=True)
+class Units:
+    """
+    What one judge's coins, or swapped pairs, say of its lean, in the order of their first answer.
+
+    Attributes
+    ----------
+    value, size : the lean of every unit times its answers, cleared of what other coins say of its pairs; its answers.
+    raw : the same without any model of the items, in [-size, size].
+    group : codes of the instruction, where it is known.
+    """
+
+    value: Floats
+    size: Floats
+    raw: Floats
+    group: Ints | None = None
+
+    @classmethod
+    def of_values(cls, values: Floats) -> Units:
+        """One answer per unit."""
+        return cls(values, np.ones(len(values)), values)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @property
+    def answers(self) -> int:
+        """Number of comparisons."""
+        return round(float(self.size.sum()))
 
 
 def gate(
@@ -89,6 +124,7 @@ def gate(
     alpha: float = 0.05,
     baseline: Comparisons | None = None,
     anytime: bool = False,
+    sides: str = "audit",
 ) -> list[Gate]:
     """
     Decide about the judges of a log.
@@ -107,6 +143,8 @@ def gate(
         An earlier log: then the *change* of the lean is held against ``max_lean``.
     anytime : bool
         Use bounds that hold however often, and whenever, a growing log is looked at.
+    sides : {"audit", "random"}
+        As in `detect`: "random" states that coins decided where that cannot be tested.
 
     Returns
     -------
@@ -118,20 +156,31 @@ def gate(
     ConfigurationError
         For options outside their range.
     InputError
-        For judges that the log does not name, and logs in which chance did not decide the order.
+        For judges that the log does not name or that never chose, logs that the audit finds unfit for a lean, and
+        baselines about other pairs.
     """
-    _check(max_lean, alpha, baseline, anytime)
+    check(max_lean, alpha)
+    if anytime and baseline is not None:
+        raise ConfigurationError("anytime and baseline do not go together; compare logs of fixed size, or drop one")
     wanted = list(comparisons.annotators) if judges is None else list(judges)
     alpha_each = alpha / len(wanted)
+    units, notes = judge_units(comparisons, wanted, sides=sides)
+    earlier: Mapping[object, Units] = {}
+    if baseline is not None:
+        _refuse_other_pairs(comparisons, baseline)
+        earlier, _ = judge_units(baseline, wanted, sides=sides, where="baseline: ")
     found = []
     for judge in wanted:
-        values, n = judge_units(comparisons, judge)
+        never = _never_chose(comparisons, judge)
+        if never and (len(wanted) == 1 or judges is not None):
+            raise InputError(never)
         if baseline is not None:
-            found.append(_decide_change(judge, values, judge_units(baseline, judge)[0], n, max_lean, alpha_each))
-        elif anytime:
-            found.append(decide_anytime(judge, values, n, max_lean=max_lean, alpha=alpha_each))
+            made = _decide_change(judge, units[judge], earlier[judge], max_lean, alpha_each)
         else:
-            found.append(decide(judge, values, n, max_lean=max_lean, alpha=alpha_each))
+            made = (decide_anytime if anytime else decide)(judge, units[judge], max_lean=max_lean, alpha=alpha_each)
+        if never:
+            made = replace(made, decision="undecided", more_needed=0, reason=never)
+        found.append(replace(made, notes=notes))
     return found
 
 
@@ -146,7 +195,7 @@ def gate_lean(
     found : of `fdr_core.other_leans.detect_leans`; without gold every judge is undecided, and the reason says why.
     judges, max_lean, alpha : as in `gate`; max_lean is a share of the pairs in which the two differ.
     """
-    _check(max_lean, alpha, None, False)
+    check(max_lean, alpha)
     rows = {str(row["annotator"]): row for row in found.annotators.to_dict("records")}
     wanted = list(rows) if judges is None else [str(judge) for judge in judges]
     unknown = [judge for judge in wanted if judge not in rows]
@@ -158,9 +207,9 @@ def gate_lean(
 
 def _gate_of_row(found: LeanList, row: Mapping[Any, Any], max_lean: float, alpha: float) -> Gate:
     lean, n, is_told = float(row["effect"]), int(row["answers"]), not math.isnan(row["effect"])
-    spread = float(row["high"] - row["low"]) / (2 * float(norm.isf(0.025))) * math.sqrt(max(n, 1))
-    reach = float(norm.isf(alpha)) * spread / math.sqrt(max(n, 1))
-    seen = _Measured(lean, max(lean - reach, -1.0), min(lean + reach, 1.0), spread, float(row["p_value"]))
+    error = float(row["high"] - row["low"]) / (2 * float(norm.isf(0.025)))
+    reach = float(norm.isf(alpha)) * error
+    seen = _Measured(lean, max(lean - reach, -1.0), min(lean + reach, 1.0), error, float(row["p_value"]))
     if not is_told or found.how == "goes with":
         reason = " ".join(found.reasons) if is_told else row["finding"]
         return Gate(
@@ -174,22 +223,69 @@ def _gate_of_row(found: LeanList, row: Mapping[Any, Any], max_lean: float, alpha
     return replace(made, reason=reason, of=found.lean)
 
 
-def judge_units(comparisons: Comparisons, judge: object) -> tuple[Floats, int]:
-    """Observations of a judge's lean in the order of their first answer, and the number of answers."""
+def judge_units(
+    comparisons: Comparisons, judges: Sequence[object], *, sides: str = "audit", where: str = ""
+) -> tuple[dict[object, Units], tuple[str, ...]]:
+    """Units of the judges, and what the audit says; refuses what the audit refuses."""
+    code = {judge: _code_of(comparisons, judge, where) for judge in judges}
+    table = AnswerTable.of(comparisons)
+    audited = table.audited(sides=sides)
+    if audited.is_refusal or audited.how == "sides fixed":
+        raise InputError(f"{where}{' '.join(audited.reasons)} {' '.join(audited.remedies)}".strip())
+    answers = table.answers.with_coin(audited.coin)
+    shape = len(table.items), len(table.annotators)
+    leans = unit_leans(answers, *shape, partial(table.fold_keys, audited.coin))
+    unit, owner = units_of(answers)
+    raw = np.bincount(unit, answers.weight * answers.outcome).astype(np.float64)
+    first = np.full(len(owner), np.iinfo(np.int64).max)
+    np.minimum.at(first, unit, table.answers.coin)  # recorded and own coins are numbered as they come
+    stratum = table.audit_input().stratum
+    group = None if stratum is None else stratum[first_rows(unit)]
+    place = {str(label): k for k, label in enumerate(table.annotators)}
+    units = {}
+    for judge in judges:
+        own = np.flatnonzero(owner == place[str(comparisons.annotators[code[judge]])])
+        own = own[np.argsort(first[own], kind="stable")]
+        of_group = None if group is None else compact_codes(group[own])
+        units[judge] = Units(leans.value[own], leans.size[own], raw[own], of_group)
+    return units, (*audited.reasons, *audited.remedies)
+
+
+def _code_of(comparisons: Comparisons, judge: object, where: str) -> int:
     known = [str(label) for label in comparisons.annotators]
     if str(judge) not in known:
         shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
-        raise InputError(f"the log names no judge {judge!r}; it names {shown}; check --judge")
-    rows = np.flatnonzero(comparisons.annotator == known.index(str(judge)))
-    unit = lean_units(comparisons)[rows]
-    if comparisons.coin_source != "coin":
-        _refuse_unbalanced(comparisons, rows, unit, judge)
-    _, first_row, code = np.unique(unit, return_index=True, return_inverse=True)
-    mean = np.bincount(code, comparisons.outcome[rows]) / np.bincount(code)
-    return np.asarray(mean[np.argsort(first_row)]), len(rows)
+        raise InputError(f"{where}the log names no judge {judge!r}; it names {shown}; check --judge")
+    return known.index(str(judge))
 
 
-def decide(judge: object, values: Floats, n_answers: int, *, max_lean: float, alpha: float) -> Gate:
+def _never_chose(comparisons: Comparisons, judge: object) -> str:
+    """Why nothing can be said of a judge who only tied; empty where it chose."""
+    outcome = comparisons.outcome[comparisons.annotator == _code_of(comparisons, judge, "")]
+    if outcome.any():
+        return ""
+    return (
+        f"{judge} called all {len(outcome):,} comparisons a tie, so nothing shows which side it prefers; check how its "
+        "answers are read (--map, --answers), or name other judges (--judge)"
+    )
+
+
+def _refuse_other_pairs(comparisons: Comparisons, baseline: Comparisons) -> None:
+    """A change between logs about other pairs would be one of the pairs as much as of the judge."""
+    pairs = [{frozenset(pair) for pair in zip(c.left, c.right, strict=True)} for c in (comparisons, baseline)]
+    named = [
+        {frozenset(str(c.items[k]) for k in pair) for pair in one}
+        for c, one in zip((comparisons, baseline), pairs, strict=True)
+    ]
+    if not named[0] & named[1]:
+        example = " and ".join(sorted(min(named[1], key=sorted)))
+        raise InputError(
+            f"baseline: none of its {len(named[1]):,} pairs is among the {len(named[0]):,} of the log (the baseline "
+            f"compares {example}); a change could be one of the pairs; give a baseline about the same pairs"
+        )
+
+
+def decide(judge: object, units: Units, *, max_lean: float, alpha: float) -> Gate:
     """
     Decide from a log of fixed size.
 
@@ -197,16 +293,16 @@ def decide(judge: object, values: Floats, n_answers: int, *, max_lean: float, al
     get a bound of width 0. A fail needs the exact sign-flip test against an even judge as well: an even judge fails
     with probability at most ``alpha`` in samples of any size.
     """
-    seen = _measure(values, alpha)
+    seen = _measure(units, alpha)
     decision: Decision = "undecided"
-    if len(values) >= FEWEST_UNITS and seen.is_beyond(max_lean) and seen.p_even <= alpha:
+    if len(units) >= least_evidence.UNITS and seen.is_beyond(max_lean) and seen.p_even <= alpha:
         decision = "fail"
-    elif len(values) >= FEWEST_UNITS and seen.is_within(max_lean):
+    elif len(units) >= least_evidence.UNITS and seen.is_within(max_lean):
         decision = "pass"
-    return _result(judge, decision, seen, len(values), n_answers, max_lean=max_lean, alpha=alpha)
+    return _result(judge, decision, seen, len(units), units.answers, max_lean=max_lean, alpha=alpha)
 
 
-def decide_anytime(judge: object, values: Floats, n_answers: int, *, max_lean: float, alpha: float) -> Gate:
+def decide_anytime(judge: object, units: Units, *, max_lean: float, alpha: float) -> Gate:
     """
     Decide from a log that grows and may be looked at after every answer.
 
@@ -214,43 +310,39 @@ def decide_anytime(judge: object, values: Floats, n_answers: int, *, max_lean: f
     "lean <= m" is a nonnegative supermartingale where that is true, so it ever reaches ``1 / a`` with probability
     at most ``a`` (Ville; Waudby-Smith and Ramdas 2024). A fail spends ``alpha / 2`` on each side.
     """
+    values = units.raw / units.size
     decision: Decision = "undecided"
     if max(_capital(values, max_lean), _capital(-values, max_lean)) >= 2.0 / alpha:
         decision = "fail"
     elif min(_capital(values, -max_lean), _capital(-values, -max_lean)) >= 1.0 / alpha:
         decision = "pass"
-    seen = _measure(values, alpha)
-    found = _result(judge, decision, seen, len(values), n_answers, max_lean=max_lean, alpha=alpha)
+    found = _result(judge, decision, _measure(units, alpha), len(units), units.answers, max_lean=max_lean, alpha=alpha)
     return replace(found, anytime=True)
 
 
-def _decide_change(
-    judge: object, values: Floats, earlier: Floats, n_answers: int, max_lean: float, alpha: float
-) -> Gate:
+def _decide_change(judge: object, units: Units, earlier: Units, max_lean: float, alpha: float) -> Gate:
     """Hold the change of the lean since a baseline against ``max_lean`` (Welch)."""
-    parts = (values, earlier)
-    change = _mean(values) - _mean(earlier)
-    squares = [_standard_error(part) ** 2 for part in parts]
-    error = math.sqrt(sum(squares))
-    freedom = sum(squares) ** 2 / sum(s**2 / max(len(p) - 1, 1) for s, p in zip(squares, parts, strict=True))
-    reach = float(student_t.ppf(1 - alpha, max(freedom, 1.0))) * error
-    p_equal = min(1.0, 2.0 * float(student_t.sf(abs(change) / error, max(freedom, 1.0))))
-    spread = error * math.sqrt(max(len(values), 1))
-    seen = _Measured(change, max(change - reach, -2.0), min(change + reach, 2.0), spread, p_equal)
+    parts = _estimate(units), _estimate(earlier)
+    change = parts[0].lean - parts[1].lean
+    error = math.hypot(*(part.error for part in parts))
+    freedom = max(error**4 / sum(part.error**4 / part.freedom for part in parts), 1.0)
+    reach = float(student_t.ppf(1 - alpha, freedom)) * error
+    p_equal = min(1.0, 2.0 * float(student_t.sf(abs(change) / error, freedom)))
+    seen = _Measured(change, max(change - reach, -2.0), min(change + reach, 2.0), error, p_equal)
     decision: Decision = "undecided"
-    if min(len(part) for part in parts) >= FEWEST_UNITS:
+    if min(len(units), len(earlier)) >= least_evidence.UNITS:
         decision = "fail" if seen.is_beyond(max_lean) else "pass" if seen.is_within(max_lean) else "undecided"
-    return _result(judge, decision, seen, len(values), n_answers, max_lean=max_lean, alpha=alpha)
+    return _result(judge, decision, seen, len(units), units.answers, max_lean=max_lean, alpha=alpha)
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """Estimate, bounds, spread of one observation, and the p-value against no lean at all."""
+    """Estimate, bounds, standard error, and the p-value against no lean at all."""
 
     lean: float
     low: float
     high: float
-    spread: float
+    error: float
     p_even: float
 
     def is_beyond(self, limit: float) -> bool:
@@ -260,8 +352,13 @@ class _Measured:
         return -limit < self.low and self.high < limit
 
 
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else 0.0
+@dataclass(frozen=True)
+class _Estimate:
+    """A mean over answers, its standard error by independent units, and their degrees of freedom."""
+
+    lean: float
+    error: float
+    freedom: float
 
 
 def _result(
@@ -269,7 +366,9 @@ def _result(
 ) -> Gate:
     more = 0
     if decision == "undecided":
-        more = _more_needed(seen, units, answers, max_lean, alpha)
+        spread = seen.error * math.sqrt(max(units, 1))
+        total = units_needed(seen.lean, spread, max_lean=max_lean, alpha=alpha)
+        more = int(min(max(math.ceil((total - units) * answers / max(units, 1)), 1), MOST_NEEDED))
     reason = {
         "pass": f"the lean is within {max_lean:g} of even",
         "fail": f"the lean is beyond {max_lean:g}, towards the {'first' if seen.lean > 0 else 'second'} shown",
@@ -278,43 +377,60 @@ def _result(
         ),
     }[decision]
     return Gate(
-        judge, decision, seen.lean, seen.low, seen.high, seen.p_even, answers, units, max_lean, alpha, more, reason
-    )
+        judge, decision, seen.lean, seen.low, seen.high, seen.p_even, answers, units, max_lean, alpha, more,
+        reason,
+    )  # fmt: skip
 
 
-def _measure(values: Floats, alpha: float) -> _Measured:
+def _measure(units: Units, alpha: float) -> _Measured:
     """Bounds that are each missed with probability about alpha."""
-    if len(values) < 2:
-        return _Measured(_mean(values), -1.0, 1.0, 1.0, _p_even(values))
-    mean, error = _mean(values), _standard_error(values)
-    reach = float(student_t.ppf(1 - alpha, len(values) - 1)) * error
-    spread = error * math.sqrt(len(values))
-    return _Measured(mean, max(mean - reach, -1.0), min(mean + reach, 1.0), spread, _p_even(values))
+    found = _estimate(units)
+    if len(units) < 2:
+        return _Measured(found.lean, -1.0, 1.0, 1.0, _p_even(units))
+    reach = float(student_t.ppf(1 - alpha, found.freedom)) * found.error
+    low, high = max(found.lean - reach, -1.0), min(found.lean + reach, 1.0)
+    return _Measured(found.lean, low, high, found.error, _p_even(units))
 
 
-def _standard_error(values: Floats) -> float:
-    """Of the mean, with one observation of size 1 added to the squares."""
-    n = len(values)
-    if n < 2:
+def _estimate(units: Units) -> _Estimate:
+    """The lean with its error by units, or by groups of them where that is more; one more observation never varies."""
+    n = max(float(units.size.sum()), 1e-12)
+    lean = float(np.clip(units.value.sum() / n, -1.0, 1.0))
+    if len(units) < 2:
+        return _Estimate(lean, 1.0, 1.0)
+    off = units.value - units.size * lean
+    size = max(float(np.sqrt(np.mean(units.value**2))), 1.0)
+    by = [off]
+    if units.group is not None and FEWEST_GROUPS <= units.group.max() + 1 < len(units):
+        by.append(np.bincount(units.group, off).astype(np.float64))
+    errors = [math.sqrt(float((one**2).sum()) * len(one) / (len(one) - 1) + size**2) / n for one in by]
+    widest = int(np.argmax(errors))
+    return _Estimate(lean, errors[widest], len(by[widest]) - 1.0)
+
+
+def units_needed(lean: float, spread: float, *, max_lean: float, alpha: float) -> float:
+    """Units (coins, or pairs in both orders) that bring a decision with probability `AIM` at this lean and spread."""
+    z = float(norm.ppf(1 - alpha))
+    low, high = float(least_evidence.UNITS), 2.0 * MOST_NEEDED
+
+    def decided(n: float) -> float:
+        error = spread / math.sqrt(n)
+        ends = (max_lean - lean) / error, (max_lean + lean) / error
+        passes = max(float(norm.cdf(ends[0] - z) - norm.cdf(z - ends[1])), 0.0)
+        return passes + float(norm.cdf(-ends[0] - z) + norm.cdf(-ends[1] - z))
+
+    while high > low * 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if decided(middle) >= AIM else (middle, high)
+    return high
+
+
+def _p_even(units: Units) -> float:
+    """Exact: the sides of an even judge are fair coins, so every unit may change its sign."""
+    if not len(units):
         return 1.0
-    return math.sqrt(float(((values - values.mean()) ** 2).sum()) * n / (n - 1) + 1.0) / n
-
-
-def _more_needed(seen: _Measured, units: int, answers: int, max_lean: float, alpha: float) -> int:
-    """Comparisons that bring a decision with probability `AIM` if lean and spread stay as they are."""
-    distance = abs(max_lean - abs(seen.lean))
-    reach = float(norm.ppf(1 - alpha) + norm.ppf(AIM))
-    total = max((reach * seen.spread / max(distance, 1e-6)) ** 2, FEWEST_UNITS)
-    per_unit = answers / units if units else 1.0
-    return int(min(max(math.ceil((total - units) * per_unit), 1), MOST_NEEDED))
-
-
-def _p_even(values: Floats) -> float:
-    """Exact: the sides of an even judge are fair coins, so every observation may change its sign."""
-    if not len(values):
-        return 1.0
-    zero, one = np.zeros(len(values), dtype=np.int64), np.ones(len(values), dtype=np.int64)
-    answers = Answers(zero, zero, one, values, np.arange(len(values)), np.ones(len(values)))
+    zero, one = np.zeros(len(units), dtype=np.int64), np.ones(len(units), dtype=np.int64)
+    answers = Answers(zero, zero, one, units.raw / units.size, np.arange(len(units)), units.size)
     return float(sign_flip_p_values(answers, np.zeros(2), 1)[0])
 
 
@@ -328,29 +444,9 @@ def _capital(values: Floats, limit: float) -> float:
     return float(np.exp(min(log_capital.max(), 700.0)))
 
 
-def _refuse_unbalanced(comparisons: Comparisons, rows: Ints, unit: Ints, judge: object) -> None:
-    """Without a recorded coin, refuse orders that chance would not make: some items nearly always first."""
-    _, once = np.unique(unit, return_index=True)
-    seen = rows[once]
-    both = np.bincount(unit - unit.min())[unit[once] - unit.min()] > 1
-    seen = seen[~both]  # both orders shown: balanced by design
-    first = np.bincount(comparisons.left[seen], minlength=comparisons.n_items)
-    shown = first + np.bincount(comparisons.right[seen], minlength=comparisons.n_items)
-    met = shown > 0
-    excess = float((((first - shown / 2) ** 2) / np.maximum(shown / 4, 0.25))[met].sum())
-    if met.any() and float(chi2.sf(excess, int(met.sum()))) < IMBALANCE:
-        worst = int(np.argmax(np.where(met, np.abs(first - shown / 2) / np.sqrt(np.maximum(shown, 1)), -1)))
-        raise InputError(
-            f"{judge} saw {comparisons.items[worst]} first in {first[worst]:,} of {shown[worst]:,} comparisons; "
-            "chance did not decide that order, so a lean cannot be told from a preference; flip a coin per comparison "
-            "(fdr_core.judges.record does) or ask both orders"
-        )
-
-
-def _check(max_lean: float, alpha: float, baseline: Comparisons | None, anytime: bool) -> None:
+def check(max_lean: float, alpha: float) -> None:
+    """Refuse limits and error rates out of their range."""
     if not 0 < max_lean < 1:
         raise ConfigurationError(f"max_lean was {max_lean:g}; expected a number between 0 and 1, such as 0.1")
     if not 0 < alpha < 0.5:
         raise ConfigurationError(f"alpha was {alpha:g}; expected a number between 0 and 0.5, such as 0.05")
-    if anytime and baseline is not None:
-        raise ConfigurationError("anytime and baseline do not go together; compare logs of fixed size, or drop one")

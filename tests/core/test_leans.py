@@ -52,7 +52,7 @@ def by_definition(answers: Answers, items: int, people: int) -> tuple[list[list[
     for j, coin in units:
         own, unit = answers.annotator == j, (answers.annotator == j) & (answers.coin == coin)
         rest = w * (own & ~unit)
-        b = (rest @ (f * answers.outcome) + k * b0) / (rest @ f**2 + k)
+        b = max((rest @ (f * answers.outcome) + k * b0) / (rest @ f**2 + k), 0.0)
         E[j].append(float((w * unit) @ (answers.outcome - b * f)))
     n = np.array([w[answers.annotator == j].sum() for j in range(people)])
     return E, np.array([sum(one) for one in E]) / n
@@ -177,3 +177,12 @@ def test_interval_leaves_out_what_the_test_of_the_lean_rejects() -> None:
     assert (tested.high < 0).tolist() == [False, True, False, False, False]
     assert tested.low[2:].tolist() == [-0.1, -0.1, 0.1]
     assert tested.high[[0, 2, 3, 4]].tolist() == [0.7, 0.7, 0.7, 0.5]
+
+
+def test_lean_of_a_judge_of_one_pair_whose_choices_are_even_is_not_explained_away() -> None:
+    """What the other answers say of a choice is then against it, only because it was left out."""
+    y = np.repeat([1.0, -1.0], [90, 10])
+    first = np.arange(100) // 2 % 2
+    zero = np.zeros(100, dtype=np.int64)
+    answers = Answers(zero, first, 1 - first, y, np.arange(100), np.ones(100))
+    assert absolute_leans(answers, 2, 1, keys(answers)).estimate[0] == pytest.approx(0.8, abs=0.01)
