@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import coerce_node_id
 from hypothesis import HealthCheck, settings
 
 from harness import components
@@ -19,7 +20,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 #: By the time they take.
-GROUPS = ("labelstudio", "browser", "spark", "postgres")
+GROUPS = ("labelstudio", "browser", "spark", "postgres", "attacks")
 MISSING_DATA = "data set not present: "
 
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,13 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that need the same server share a process, so that it is started once; those that take longest go first."""
-    servers = {item: next((name for name in GROUPS if item.get_closest_marker(name)), "") for item in items}
-    for item, server in servers.items():
-        if server:
-            item.add_marker(pytest.mark.xdist_group(server))
-    items.sort(key=lambda item: (*GROUPS, "").index(servers[item]))
+    items.sort(key=lambda item: (*GROUPS, "").index(_group(item)))
+    for item in items:
+        if (group := _group(item)) and hasattr(config, "workerinput"):
+            # What --dist loadgroup goes by; pytest-xdist 3.8 writes it where pytest 9.2 no longer looks.
+            item._id = coerce_node_id(f"{item.nodeid}@{group}")
+            assert item.nodeid.endswith(f"@{group}")
+
+
+def _group(item: pytest.Item) -> str:
+    return next((name for name in GROUPS if item.get_closest_marker(name)), "")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

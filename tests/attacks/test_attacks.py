@@ -21,7 +21,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("attacks")
+@pytest.mark.attacks
 @pytest.mark.parametrize("name", NAMES)
 def test_attack_on_the_running_service_fails(name: str, attacked: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "SLACK", 60.0)  # times are promised for a quiet machine, and held by the command
