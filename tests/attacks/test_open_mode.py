@@ -134,6 +134,19 @@ def test_event_without_credentials_is_a_hint_that_stores_nothing_and_is_read_bac
     assert [row["annotator_id"] for row in store.comparisons.rows(project.id)] == ["5"]
 
 
+def test_hint_about_cards_is_read_back_once(store: Store) -> None:
+    server = FakeLabelStudio()
+    number = server.add_project("cards")
+    client = client_from_settings(WITH_API, server.session())
+    assert client is not None
+    epoch = project_epoch(client.project(number))
+    ours = store.projects.register(URL, ProjectRef(99, 1))
+    cards = store.projects.register(URL, ProjectRef(number, epoch), kind="alerts", alerts_for=ours.id)
+    store.projects.hint(cards.id)
+    pull_project(store, client, store.projects.get(cards.id), full=False)
+    assert store.projects.get(cards.id).hinted_at is None
+
+
 def test_event_without_credentials_is_stored_unverified_only_where_nothing_but_loopback_is_configured(
     store: Store,
 ) -> None:

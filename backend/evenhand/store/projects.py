@@ -176,7 +176,7 @@ class ProjectStore(Aggregate):
 
     def take_up_pull(self, project_id: int) -> None:
         """Note that a pull that was asked for begins."""
-        self._set(project_id, full_pull_needed=False)
+        self._set(project_id, full_pull_needed=False, hinted_at=None)
 
     def hint(self, project_id: int) -> None:
         """Somebody says that the project changed: it is read again soon."""
