@@ -169,8 +169,8 @@ def rewritten(path: Path, changes: Mapping[str, Callable[[bytes], bytes | None]]
     """A copy of an archive with some entries changed or left out."""
     target = path.with_name("changed.zip")
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as sink:
-        for name in source.namelist():
-            content = source.read(name)
+        for name in dict.fromkeys((*source.namelist(), *changes)):
+            content = source.read(name) if name in source.namelist() else b""
             data = changes[name](content) if name in changes else content
             if data is not None:
                 sink.writestr(name, data)
