@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import itertools
@@ -77,12 +78,19 @@ class Service:
     def call(self, method: str, path: str, body: bytes | None = None, timeout: float = 5.0) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            headers = {"Content-Type": "application/json", **token_header(self.settings.model_dir)}
+            headers = {"Content-Type": "application/json", **self.credentials()}
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
             connection.close()
+
+    def credentials(self) -> dict[str, str]:
+        """Of the configured name, as Label Studio sends them; else the token of whoever started the service."""
+        if not self.settings.has_credentials:
+            return token_header(self.settings.model_dir)
+        pair = f"{self.settings.basic_auth_user}:{self.settings.basic_auth_pass}"
+        return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
     def api(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         text = json.dumps(body).encode() if body is not None else None

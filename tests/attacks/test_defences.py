@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from evenhand import json_values
 from evenhand.app import create_app
 from evenhand.domain import ProjectRef
 from evenhand.errors import StoreBusyError, TooLargeError
@@ -66,7 +65,7 @@ def test_alert_webhook_that_redirects_is_not_followed(store: Store) -> None:
 
 @pytest.mark.parametrize("one", [b"1,", b"[],", b"{},"])
 def test_body_of_very_many_values_is_refused_before_it_is_decoded(one: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_values.json, "loads", lambda *_, **__: pytest.fail("decoded"))
+    monkeypatch.setattr("evenhand.json_values.json.loads", lambda *_, **__: pytest.fail("decoded"))
     with pytest.raises(TooLargeError, match="500,000 values"):
         parse_json(b"[" + one * (MOST_VALUES // one.count(b",") + 1) + b"1]")
 

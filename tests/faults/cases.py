@@ -13,11 +13,11 @@ from evenhand.server.worker import LEASE_SECONDS
 from harness.postgres import PostgresServer
 from tests.faults import real
 from tests.faults.crowd import Scrambler
-from tests.faults.machine import Clock, fill, new_postgres, small_disk
+from tests.faults.machine import Clock, fill, new_postgres, remount, small_disk
 from tests.faults.rig import Outcome, Rig, wait_for, waited
 
 RATE = 40.0
-HOUR = 3600
+DAY = 24 * 3600
 QUICK_PULL_MINUTES = 0.03
 LONG_RUN_DRAWS = 401
 TAKEOVER_SECONDS = LEASE_SECONDS + 20.0
@@ -138,10 +138,28 @@ def disk_full(setting: Setting, outcome: Outcome) -> None:
         time.sleep(3.0)
         outcome.require(set(rig.crowd.ledger.refused) <= {0, 503}, f"refusals by status: {rig.crowd.ledger.refused}")
         outcome.notes.append(f"events answered 503 while full (first {refused})")
+        outcome.require(rig.service.call("GET", "/ready")[0] == 503, "ready on a full disk")
         filler.unlink()
         outcome.healthy = rig.acknowledged_since(time.monotonic())
         time.sleep(1.0)
         rig.crowd.end()
+        rig.examine(outcome)
+
+
+def read_only(setting: Setting, outcome: Outcome) -> None:
+    """After a crash the database's file system can only be read: nothing is ready or taken; then all is there."""
+    with small_disk(setting.folder / "disk", 64) as disk, rig_on(setting, model_dir=disk) as rig:
+        rig.kill_everything()
+        rig.crowd.end()
+        remount(disk, "ro")
+        rig.service.start()
+        outcome.require(rig.service.call("GET", "/ready")[0] == 503, "ready on a read-only folder")
+        rig.crowd.begin(RATE)
+        wait_for("refusals", lambda: rig.crowd.ledger.refused.get(503, 0) > 20, 20)
+        rig.crowd.end()
+        rig.service.stop()
+        remount(disk, "rw")
+        outcome.healthy = rig.service.start()
         rig.examine(outcome)
 
 
@@ -242,9 +260,9 @@ def _await_scheduled_run(rig: Rig, outcome: Outcome, last: int) -> None:
 
 
 def label_studio_clock(setting: Setting, outcome: Outcome) -> None:
-    """Label Studio's clock ran an hour ahead and is set right: later changes carry earlier times than known ones."""
+    """Label Studio's clock ran a day ahead and is set right: later changes carry earlier times than known ones."""
     with built(setting, reconcile_minutes=QUICK_PULL_MINUTES) as rig:
-        rig.stand_in.studio.set_clock(HOUR)
+        rig.stand_in.studio.set_clock(DAY)
         rig.crowd.ledger.has_order = False
         rig.start()
         rig.crowd.begin(RATE)
@@ -308,6 +326,7 @@ CASES = (
     Case("kill-postgres", "kill -9 of PostgreSQL, 2 s away", kill_postgres, ("postgres",)),
     Case("restart-postgres", "PostgreSQL restarted", restart_postgres, ("postgres",)),
     Case("disk-full", "no byte left on the disk (tmpfs, ENOSPC)", disk_full, ("sqlite",)),
+    Case("read-only", "the database's folder can only be read", read_only, ("sqlite",)),
     Case("torn-log", "last frame of SQLite's log half written", torn_log, ("sqlite",)),
     Case("cut-log", "half of SQLite's log destroyed", cut_log, ("sqlite",)),
     Case("label-studio-slow", "Label Studio answers after 2 s", label_studio_in("slow", 2.0)),
@@ -316,9 +335,9 @@ CASES = (
     Case("label-studio-limits", "Label Studio answers 429, Retry-After", label_studio_in("rate-limited")),
     Case("label-studio-5xx", "Label Studio answers 500 to 504", label_studio_in("broken")),
     Case("label-studio-mute", "Label Studio obeys, answers are lost", label_studio_in("answers lost")),
-    Case("clock-forward", "clock set 1 h forward, worker dies in a run", clock_jumps(HOUR)),
-    Case("clock-back", "clock set 1 h back, worker dies in a run", clock_jumps(-HOUR)),
-    Case("label-studio-clock", "Label Studio's clock set 1 h back", label_studio_clock),
+    Case("clock-forward", "clock set a day forward, worker dies in a run", clock_jumps(DAY)),
+    Case("clock-back", "clock set a day back, worker dies in a run", clock_jumps(-DAY)),
+    Case("label-studio-clock", "Label Studio's clock set a day back", label_studio_clock),
     Case("scrambled-events", "events repeated and reordered", scrambled),
     Case("one-after-another", "events scrambled, web, worker, database in turn", one_after_another),
     Case("real-label-studio", "real Label Studio cut off for 15 s", real.cut_off, ("sqlite",)),

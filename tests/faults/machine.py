@@ -60,6 +60,11 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+def remount(folder: Path, mode: str) -> None:
+    """Let a small file system only be read ("ro"), or written again ("rw")."""
+    subprocess.run(["mount", "-o", f"remount,{mode}", str(folder)], check=True)
+
+
 def fill(folder: Path) -> Path:
     """Use up every byte of a file system; remove the file to give them back."""
     path = folder / "filler"

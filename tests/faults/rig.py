@@ -82,6 +82,10 @@ class Rig:
             "EVENHAND_RECONCILE_MINUTES": f"{reconcile_minutes:g}",
             "MODEL_DIR": str(model_dir or folder),
             "LOG_LEVEL": "INFO",
+            # Events without credentials are hints, and an answer to a hint promises nothing.
+            "BASIC_AUTH_USER": "lead",
+            "BASIC_AUTH_PASS": "l3ad-pass",
+            "BASIC_AUTH_ROLE": "owner",
             **({"DATABASE_URL": postgres.url()} if postgres else {}),
             **(variables or {}),
         }
