@@ -94,7 +94,8 @@ def annotator_table(
             "bias_low": leans.low,
             "bias_high": leans.high,
             "p_value": judgement.p_value,
-            "q_value": both.q_value,
+            # A person's own p-value is never above the one adjusted for many, or the two would contradict each other.
+            "q_value": np.fmax(both.q_value, np.where(np.isnan(both.q_value), np.nan, judgement.p_value)),
             "exact_list": _opinion(both.exact, both.q_value),
             "proven": _opinion(judgement.proven, both.q_value),
             "lbi_share": both.share,

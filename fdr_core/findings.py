@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fdr_core.types import Floats, Ints, Mask
 
-ALWAYS_LEFT, ALWAYS_RIGHT = "always left", "always right"
+ALWAYS_LEFT, ALWAYS_RIGHT = "left side only", "right side only"
 LEANS_LEFT, LEANS_RIGHT = "leans left", "leans right"
 SKIPS = "skips by side"
 #: Where a part of the answers speaks for the lean, in the order of `fdr_core.randomisation.parts`.
@@ -42,6 +42,8 @@ FINDINGS: Mapping[str, str] = MappingProxyType(
         NOT_ASSESSABLE: "Neither the data nor the deciding method can show a lean of this annotator; nothing is said.",
     }
 )
+#: Answers that name a side before "one side only" is said.
+LEAST_ONE_SIDED = 10
 #: An interval that reaches farther than this to either side says nothing.
 WIDEST = 0.5
 
@@ -92,8 +94,8 @@ def findings(facts: Facts, *, min_bias: float, can_judge: bool) -> NDArray[np.ob
 
 
 def is_always(left: Ints, right: Ints, bias: Floats) -> Mask:
-    """Who chose only the side of its bias."""
-    return np.asarray(np.where(bias > 0, right == 0, left == 0))
+    """Who chose only the side of its bias, often enough to say so."""
+    return np.asarray(np.where(bias > 0, right == 0, left == 0) & (left + right >= LEAST_ONE_SIDED))
 
 
 def _leans(facts: Facts) -> NDArray[np.object_]:

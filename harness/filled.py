@@ -79,7 +79,7 @@ def _fill_run(store: Store, project: Project, people: tuple[str, ...]) -> None:
     run, lease = claimed
     counts = {"comparisons": 10, "left": 9, "right": 1, "ties": 0}
     rows = [{"annotator": key, "bias": 0.5, "finding": "leans left", **counts} for key in people]
-    flags = [{"annotator_id": LEANS, "finding": "always left", "evidence": {"bias": 0.9}}] if LEANS in people else []
+    flags = [{"annotator_id": LEANS, "finding": "left side only", "evidence": {"bias": 0.9}}] if LEANS in people else []
     empty: dict[str, Any] = {}
     result = RunResult(
         seq=store.projects.get(project.id).seq, seed=0, config=empty, versions=empty, audit={"reasons": []},

@@ -9,7 +9,18 @@ import click
 
 from fdr_core.commands._table import GAP, table, widths
 from fdr_core.report.opinions import holds_zero_words, strength
-from fdr_core.report.words import finding_kind, lean_interval, lean_words, left_out_words, p_value, percent, plural
+from fdr_core.report.words import (
+    NOTHING,
+    finding_kind,
+    lean_interval,
+    lean_words,
+    left_out_words,
+    list_words,
+    p_value,
+    percent,
+    plural,
+    says_lean,
+)
 from fdr_core.terminal import printable
 
 MOST_ROWS = 15
@@ -37,6 +48,8 @@ def summary(report: Mapping[str, Any], width: int) -> list[str]:
     n_flagged = sum(row["flagged"] for row in annotators)
     counts = ", ".join(plural(data[f"{noun}s"], noun) for noun in ("answer", "annotator", "item"))
     lines = [f"{counts}: {n_flagged} flagged"]
+    if report["audit"]["construction"] != "none" or n_flagged:
+        lines.append(list_words(annotators, report["guarantee"]["kind"], report["parameters"].get("q")))
     lines += [f"- {sentence}" for sentence in (*report["audit"]["reasons"], *report["audit"]["remedies"])]
     shown = annotators[: max(MOST_ROWS, n_flagged)]
     decided_by = report["method"]["decided_by"]
@@ -44,7 +57,7 @@ def summary(report: Mapping[str, Any], width: int) -> list[str]:
     if len(annotators) > len(shown):
         lines.append(f"and {len(annotators) - len(shown):,} more in the report")
     lines += [f"{printable(str(row['annotator']))}: {row['difference']}" for row in annotators if row["difference"]]
-    told = {str(row["annotator"]): holds_zero_words(row, decided_by) for row in annotators}
+    told = {str(row["annotator"]): holds_zero_words(row) for row in annotators}
     if any(told.values()):
         names = ", ".join(printable(name) for name, words in told.items() if words)
         lines.append(f"{names}: {next(filter(None, told.values()))}")
@@ -82,10 +95,10 @@ def _cells(row: Mapping[str, Any], decided_by: Any) -> dict[str, str]:
     return {
         "annotator": printable(str(row["annotator"])),
         "finding": row["finding"],
-        "lean": lean_words(row["bias"]),
-        "evidence": strength(row, decided_by),
+        "lean": lean_words(row["bias"]) if says_lean(row) else NOTHING,
+        "evidence": strength(row),
         "answers": str(row["comparisons"]),
-        "95 %": lean_interval(row),
+        "95 %": lean_interval(row) if says_lean(row) else "",
         "left/right/tie": f"{row['left']}/{row['right']}/{row['ties']}",
         "adj. p": p_value(row["q_value"]),
         "proof": ("yes" if row.get("proven") else "no") if row.get("exact_list") else "",

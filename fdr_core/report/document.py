@@ -23,7 +23,7 @@ ANNOTATOR_KEYS = (
     "p_value", "match_ratio", "flagged", "more_needed", "first_seen", "last_seen",
     "median_lead_time", "longest_run", "persistent", "warned", "sup_e", "finding", "q_value", "exact_list",
     "proven", "lbi_share", "lbi_list", "difference",
-    "later",
+    "later", "decision", "decision_by", "decision_at", "decision_reason",
 )  # fmt: skip
 METHOD_KEYS = (
     "decided_by", "exact_list", "proven", "lbi_list", "draws_done", "draws_asked", "differences", "converged",
@@ -42,7 +42,7 @@ DATA_KEYS = (
     "excluded", "first_answer", "last_answer", "settings_changed",
 )  # fmt: skip
 # What could tell who an annotator is, besides the id.
-TELLING_KEYS = frozenset({"name", "first_seen", "last_seen", "later"})
+TELLING_KEYS = frozenset({"name", "first_seen", "last_seen", "later", "decision_by", "decision_at", "decision_reason"})
 PLAIN = frozenset({type(None), bool, int, str})
 
 

@@ -4,17 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
-from fdr_core.report.words import NOTHING, count, is_number, p_value, percent, plural
+from fdr_core.report.words import NOTHING, count, is_number, p_value, plural
 
-#: Evidence by the largest adjusted p-value it may have, where the exact tests decide.
-STRENGTHS: tuple[tuple[float, str], ...] = ((0.01, "strong"), (0.1, "moderate"))
-#: Evidence by the smallest share of draws it may have, where knockoff LBI decides; its list needs more than half.
-MOST_DRAWS, HALF_OF_DRAWS = 0.9, 0.5
-HOLDS_ZERO: Mapping[str, str] = {
-    "exact": "Flagged although the interval holds 0: the list also weighs the choices themselves, which look like "
-    "those of somebody who clicks a side.",
-    "lbi": "Flagged although the interval holds 0: knockoff LBI makes the list, and it does not use the interval.",
-}
+#: Evidence by the largest p-value of the person's own test; whoever else is judged changes nothing.
+STRENGTHS: tuple[tuple[float, str], ...] = ((0.001, "strong"), (0.01, "moderate"), (0.05, "weak"))
+#: What the words for evidence mean.
+STRENGTH_WORDS = (
+    "From the test of this annotator alone: strong where its p-value is at most 0.001, moderate up to 0.01, weak up to "
+    "0.05, none above. The list also asks how many were tested (adjusted p). Click the word for the numbers."
+)
+HOLDS_ZERO = "Flagged although the interval holds 0: knockoff LBI makes the list, and it does not use the interval."
 EXACT_TESTS = (
     "For somebody who follows the items, the sides on which the chosen items stood are coin flips, so the p-value "
     "needs no model of judging; where no coin decided the sides, answers are drawn anew from such a model instead."
@@ -31,24 +30,17 @@ SCORES = (
 )
 
 
-def strength(row: Mapping[str, Any], decided_by: Any) -> str:
-    """How strong the evidence for a lean is by the method that decides: strong, moderate or weak."""
-    if decided_by == "lbi":
-        share = row.get("lbi_share")
-        if not is_number(share):
-            return NOTHING
-        return "strong" if share >= MOST_DRAWS else "moderate" if share > HALF_OF_DRAWS else "weak"
-    adjusted = row.get("q_value")
-    if not is_number(adjusted):
+def strength(row: Mapping[str, Any]) -> str:
+    """How strong the evidence of the person's own test is: strong, moderate, weak or none."""
+    own = row.get("p_value")
+    if not is_number(own):
         return NOTHING
-    return next((word for limit, word in STRENGTHS if adjusted <= limit), "weak")
+    return next((word for limit, word in STRENGTHS if own <= limit), "none")
 
 
-def strength_from(row: Mapping[str, Any], decided_by: Any) -> str:
-    """The number that a strength comes from, in words."""
-    if decided_by == "lbi":
-        return f"LBI selects in {percent(row.get('lbi_share'))} of its draws"
-    return f"adjusted p-value {p_value(row.get('q_value'))}"
+def strength_from(row: Mapping[str, Any]) -> str:
+    """The numbers that a strength comes from, in words."""
+    return f"own p-value {p_value(row.get('p_value'))}, adjusted for all {p_value(row.get('q_value'))}"
 
 
 def draws_made(summary: Mapping[str, Any] | None) -> int | None:
@@ -72,9 +64,9 @@ def holds_zero(row: Mapping[str, Any]) -> bool:
     return bool(row.get("flagged")) and is_number(low) and is_number(high) and low <= 0 <= high
 
 
-def holds_zero_words(row: Mapping[str, Any], decided_by: Any) -> str:
+def holds_zero_words(row: Mapping[str, Any]) -> str:
     """Why such a flag is no mistake; "" for everybody else."""
-    return HOLDS_ZERO.get(str(decided_by), HOLDS_ZERO["exact"]) if holds_zero(row) else ""
+    return HOLDS_ZERO if holds_zero(row) else ""
 
 
 def lasting_words(decided_by: Any) -> str:
@@ -82,21 +74,6 @@ def lasting_words(decided_by: Any) -> str:
     if decided_by != "lbi":
         return ""
     return "Lasting flags, and with them alert cards, rest on the exact tests, although knockoff LBI makes the list."
-
-
-def strength_words(decided_by: Any) -> str:
-    """What the words for evidence mean."""
-    if decided_by == "lbi":
-        return (
-            f"From knockoff LBI, which decides: strong where it selects the annotator in {percent(MOST_DRAWS)} of its "
-            "draws or more, moderate in more than half, weak below. Click the word for the numbers. The exact test "
-            "is a second opinion, mentioned where it differs."
-        )
-    return (
-        "From the exact test of this annotator, with its p-value adjusted for testing many people: strong up to 0.01, "
-        "moderate up to 0.1, weak above. Click the word for the number. Knockoff LBI is a second opinion, mentioned "
-        "where it differs."
-    )
 
 
 def lists_words(method: Mapping[str, Any], audit: Mapping[str, Any] | None) -> str:
@@ -175,5 +152,4 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "lasting_words": lasting_words,
     "strength": strength,
     "strength_from": strength_from,
-    "strength_words": strength_words,
 }

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from fdr_core.findings import TOO_FEW
 from fdr_core.report import opinions
 from fdr_core.report.heaviest import beyond_noise
-from fdr_core.report.words import FILTERS, count, plural
+from fdr_core.report.words import FILTERS, count, list_words
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 MOST_PEOPLE = 100
@@ -145,29 +145,21 @@ def _panel(
 
 def headline(report: Mapping[str, Any]) -> str:
     """What a lead must know, in one sentence."""
-    annotators, q = report["annotators"], report["parameters"].get("q")
-    n_flagged = sum(bool(row["flagged"]) for row in annotators)
+    annotators = report["annotators"]
     waiting = sum(not row["flagged"] and (row["finding"] == TOO_FEW or bool(row["more_needed"])) for row in annotators)
     if report["audit"]["construction"] == "none":
         return f"Nobody could be judged: {(report['audit']['reasons'] or ['the audit says why.'])[-1]}"
-    verb = "leans" if n_flagged == 1 else "lean"
-    told = [f"{count(n_flagged)} of {plural(len(annotators), 'annotator')} {verb} to one side"]
-    if n_flagged and q is not None and "nothing" not in report["guarantee"]["kind"]:
-        told.append(f"expect {_wrong(n_flagged * q)} of these to be wrong")
+    told = [list_words(annotators, report["guarantee"]["kind"], report["parameters"].get("q"))]
     if waiting:
-        told.append(f"{count(waiting)} {'has' if waiting == 1 else 'have'} too few answers")
-    return "; ".join(told) + "."
-
-
-def _wrong(expected: float) -> str:
-    """How many entries of a list are wrong, as people say it."""
-    return f"about {count(expected)}" if expected >= 1.5 else "none or one" if expected < 1 else "about one"
+        told.append(f"{count(waiting)} {'has' if waiting == 1 else 'have'} too few answers.")
+    return " ".join(told)
 
 
 def things_to_do(report: Mapping[str, Any]) -> list[str]:
     """What a lead can do next, the most useful first."""
-    flagged = [row for row in report["annotators"] if row["flagged"]]
-    strong = sum(opinions.strength(row, report["method"]["decided_by"]) == "strong" for row in flagged)
+    listed = [row for row in report["annotators"] if row["flagged"]]
+    flagged = [row for row in listed if not row.get("decision")]
+    strong = sum(opinions.strength(row) == "strong" for row in flagged)
     told = list(report["audit"]["remedies"])
     if flagged:
         begin = (
@@ -179,6 +171,9 @@ def things_to_do(report: Mapping[str, Any]) -> list[str]:
             f"Look at the answers listed under each name before anything else, and pause nobody on one list; {begin}. "
             "Screens, shortcuts and instructions can cause a lean too."
         )
+    if listed and not flagged:
+        told.append("Everybody flagged has been decided about.")
+    if listed:
         told.append("Use the corrected ranking below; the answers need not be thrown away.")
     return told
 

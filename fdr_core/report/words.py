@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -39,6 +40,8 @@ KINDS: Mapping[str, str] = {
     NOT_ASSESSABLE: "wait",
     ASK_SIDES: "wait",
 }
+#: What a reviewer decided about somebody, as a sentence says it.
+DECIDED: Mapping[str, str] = {"confirm": "confirmed", "dismiss": "dismissed", "watch": "watched", "open": "open"}
 METHODS: Mapping[str, str] = {"exact": "exact test of each annotator", "lbi": "knockoff LBI"}
 CONSTRUCTIONS: Mapping[str, str] = {
     "flip": "Sides count as random",
@@ -69,6 +72,33 @@ def flag_words(flag: Mapping[str, Any]) -> str:
     """What a lasting flag says: the finding, or that the annotator is no longer on the latest list."""
     is_listed = (flag.get("evidence") or {}).get("flagged", True)
     return finding_words(flag.get("finding")) if is_listed else "lasting flag, not on the latest list"
+
+
+def list_words(rows: Iterable[Mapping[str, Any]], kind: str | None, q: Any) -> str:
+    """What a list says and promises: how many are on it, what was decided about them, and how wrong such lists are.
+
+    A rate bounds the mean over many lists; of this one it says nothing.
+    """
+    rows = list(rows)
+    flagged = [row for row in rows if row["flagged"]]
+    if not flagged:
+        return f"Nobody of {count(len(rows))} is flagged. That clears nobody."
+    decided = Counter(row.get("decision") or "open" for row in flagged)
+    if set(decided) == {"open"}:
+        told = f"{count(len(flagged))} of {count(len(rows))} flagged."
+    else:
+        each = [f"{count(decided[choice])} {words}" for choice, words in DECIDED.items() if decided[choice]]
+        told = f"{count(len(flagged))} of {count(len(rows))} flagged: {', '.join(each)}."
+    return f"{told} {_promise(str(kind), q)}".rstrip()
+
+
+def _promise(kind: str, q: Any) -> str:
+    if not is_number(q) or not kind.startswith("FDR, "):
+        return ""
+    wrong = f"on average at most {percent(q)} wrong"
+    if kind.startswith("FDR, proven"):
+        return f"Lists made this way are {wrong}{kind.removeprefix('FDR, proven')}."
+    return f"Lists made this way were {wrong} in simulations."
 
 
 def finding_kind(finding: Any) -> str:
@@ -221,6 +251,11 @@ def even_words(basis: Any) -> str:
     return "as the others" if str(basis).startswith("relative") else "even-handed"
 
 
+def says_lean(row: Mapping[str, Any]) -> bool:
+    """Whether an annotator's lean may be shown: where nothing can be said, a number would look like a finding."""
+    return not finding_words(row.get("finding")).startswith(NOT_ASSESSABLE)
+
+
 def lean_words(value: Any, digits: int = 2) -> str:
     """A lean with its side as a word instead of a sign."""
     size = number(abs(value), digits) if is_number(value) else NOTHING
@@ -286,6 +321,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "lean_interval": lean_interval,
     "lean_words": lean_words,
     "lean_x": lean_x,
+    "list_words": list_words,
     "left_out_words": left_out_words,
     "machine_time": machine_time,
     "method_words": method_words,
@@ -294,6 +330,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "p_value": p_value,
     "percent": percent,
     "plural": plural,
+    "says_lean": says_lean,
     "says_what_was_found": says_what_was_found,
     "sentence": sentence,
     "shorten": shorten,

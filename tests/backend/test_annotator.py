@@ -298,7 +298,7 @@ def published_world(store: Store) -> tuple[FakeLabelStudio, LabelStudioClient, P
     claimed = store.runs.claim("test", 60.0)
     assert claimed is not None
     empty: dict[str, Any] = {}
-    flags = [{"annotator_id": str(leans), "finding": "always left", "evidence": {"bias": 0.9}}]
+    flags = [{"annotator_id": str(leans), "finding": "left side only", "evidence": {"bias": 0.9}}]
     result = RunResult(1, 0, empty, empty, empty, "", empty, empty, "", flags=list(flags))
     store.runs.finish(claimed[0].id, claimed[1], result)
     publish_project(store, client, store.projects.get(project.id), now=store.clock(), settings=NOBODY)

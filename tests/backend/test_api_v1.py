@@ -22,7 +22,7 @@ def project(sqlite_store: Store) -> Project:
     made = sqlite_store.projects.register("http://ls", ProjectRef(1, 1), title="Répliques <b>", label_config=PAIRWISE)
     sqlite_store.comparisons.apply(made.id, Batch(comparisons=[BASE], tasks=[TASK], events=("ANNOTATION_CREATED",)))
     sqlite_store.annotators.name(made.id, {"7": ("Ana", "ana@example.com")})
-    worst = annotator_row("7", flagged=True, finding="always left", first_seen=100.0)
+    worst = annotator_row("7", flagged=True, finding="left side only", first_seen=100.0)
     rows = [worst, annotator_row("8"), annotator_row("9")]
     finish(sqlite_store, made, annotators=rows)
     return made
@@ -74,7 +74,7 @@ def test_every_list_answers_with_rows_next_and_total(client: FlaskClient) -> Non
 
 def test_annotators_speak_the_words_for_people(client: FlaskClient) -> None:
     rows = get(client, "/projects/1/annotators")["rows"]
-    assert [row["finding"] for row in rows] == ["always left", "no lean seen", "no lean seen"]
+    assert [row["finding"] for row in rows] == ["left side only", "no lean seen", "no lean seen"]
     assert rows[0]["name"] == "Ana"
     assert rows[0]["first_seen"] == "1970-01-01T00:01:40.000Z"
     assert {"annotator", "comparisons", "left", "right", "ties", "bias", "lbi_share", "flagged"} <= set(rows[0])

@@ -74,7 +74,7 @@ class World:
         claimed = self.store.runs.claim("test", 60.0)
         assert claimed is not None
         evidence = {"bias": -0.41, "comparisons": 120}
-        flags = [{"annotator_id": key, "finding": "always right", "evidence": evidence} for key in annotators]
+        flags = [{"annotator_id": key, "finding": "right side only", "evidence": evidence} for key in annotators]
         empty: dict[str, Any] = {}
         result = RunResult(1, 0, empty, empty, empty, "", empty, empty, "", flags=list(flags))
         self.store.runs.finish(claimed[0].id, claimed[1], result)
@@ -104,7 +104,7 @@ def test_new_flag_is_told_once_in_calm_words(world: World) -> None:
     assert world.send() == SendReport(queued=1, sent=1)
     assert world.send(after=100) == SendReport()
     (message,) = world.hook.messages()
-    assert "always right (120 answers, lean 0.41 to the right)" in message["text"]
+    assert "right side only (120 answers, lean 0.41 to the right)" in message["text"]
     assert message["text"].endswith(f"https://evenhand.test/ui/projects/{world.project.id}")
     assert message["facts"][0]["kind"] == "flagged"
     assert "bad" not in str(message)

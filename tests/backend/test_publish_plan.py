@@ -154,7 +154,7 @@ def test_card_without_usable_evidence_is_still_a_page(evidence: Json) -> None:
     assert "Estimated lean" not in data["card"]
 
 
-@pytest.mark.parametrize("words", ["always left", "leans right", "always one side"])
+@pytest.mark.parametrize("words", ["left side only", "leans right", "always one side"])
 def test_card_title_and_column_hold_the_finding(words: str) -> None:
     data = card_data(card(finding=words))
     assert data["finding"] == words

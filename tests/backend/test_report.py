@@ -201,10 +201,11 @@ def flagged_row(report: dict[str, Any], **facts: Any) -> dict[str, Any]:
     return {**report, "annotators": rows}
 
 
-def test_report_page_where_lbi_decides_takes_the_evidence_from_it(report: dict[str, Any]) -> None:
+def test_report_page_where_lbi_decides_takes_the_evidence_from_the_persons_own_test(report: dict[str, Any]) -> None:
     method = {**report["method"], "decided_by": "lbi", "draws_done": 2}
-    page = render({**flagged_row(report, q_value=0.6, lbi_share=1.0), "method": method}, "report.html").decode()
-    assert 'evidence strong <span class="muted">(LBI selects in 100 % of its draws)</span>' in page
+    rows = flagged_row(report, p_value=0.0004, q_value=0.6, lbi_share=1.0)
+    page = render({**rows, "method": method}, "report.html").decode()
+    assert 'evidence strong <span class="muted">(own p-value 0.0004, adjusted for all 0.60)</span>' in page
     assert "evidence weak" not in page
     assert "Watch; decide when" not in page
     assert "where the evidence is strong" in page
@@ -219,6 +220,17 @@ def test_report_page_explains_flags_whose_interval_holds_0_and_only_those(report
     n_flagged = sum(row["flagged"] for row in report["annotators"])
     assert page.count("Flagged although the interval holds 0") == n_flagged
     assert "Flagged although" not in render(flagged_row(report, bias_low=0.1), "report.html").decode()
+
+
+def test_report_holds_what_reviewers_decided_and_what_is_open(report: dict[str, Any]) -> None:
+    decided = {"decision": "confirm", "decision_by": "lead", "decision_at": 1.7e9, "decision_reason": "clicked through"}
+    page = render(flagged_row(report, **decided), "report.html").decode()
+    n_flagged = sum(row["flagged"] for row in report["annotators"])
+    assert f"{n_flagged} confirmed" in page
+    assert "<strong>confirmed</strong> by lead, 14 November 2023: clicked through" in page
+    assert "Look at the answers below" not in page
+    assert "Everybody flagged has been decided about." in page
+    assert "decision,decision_by" in render(report, "annotators.csv").decode().splitlines()[0]
 
 
 def test_report_tables_neutralise_formulas_and_keep_numbers(report: dict[str, Any]) -> None:

@@ -39,11 +39,11 @@ def result(**values: Any) -> RunResult:
         "summary": {"flagged": 1},
         "timings": {"detect": 0.5},
         "data_hash": "abc",
-        "annotators": [annotator_row("2", flagged=True, finding="always left"), annotator_row("1")],
+        "annotators": [annotator_row("2", flagged=True, finding="left side only"), annotator_row("1")],
         "items": [{"item": "a", "score": 0.5, "rank": 1.0}, {"item": "b", "score": -0.5, "rank": 2.0}],
         "order_changes": [{"above": "a", "below": "b", "raw_difference": -0.1, "difference": 1.0}],
         "path": {"times": [1.0, float("nan")]},
-        "flags": [{"annotator_id": "2", "finding": "always left", "evidence": {"bias": 0.5}}],
+        "flags": [{"annotator_id": "2", "finding": "left side only", "evidence": {"bias": 0.5}}],
     }
     return RunResult(**{**base, **values})
 
@@ -169,7 +169,7 @@ def test_flags_that_stay_keep_the_time_they_were_raised(store: Store, project: P
     finish(store, project)
     raised = clock.now
     clock.now += 100
-    flag = {"annotator_id": "2", "finding": "always left", "evidence": {}}
+    flag = {"annotator_id": "2", "finding": "left side only", "evidence": {}}
     finish(store, project, flags=[flag, {**flag, "annotator_id": "3"}])
     assert {row["annotator_id"]: row["since"] for row in store.flags.all(project.id)} == {"2": raised, "3": clock.now}
     finish(store, project, flags=None)

@@ -220,7 +220,7 @@ def test_finding_of_one_who_always_clicks_one_side_says_so() -> None:
     truth = simulate.small_team(12, 2, 60, rng=rng, bias=1.0)
     table = detect(truth.comparisons, lbi=None).annotators
     assert table["flagged"].sum() == 2
-    assert set(table.loc[table["flagged"], "finding"]) <= {"always left", "always right"}
+    assert set(table.loc[table["flagged"], "finding"]) <= {"left side only", "right side only"}
     assert (table.loc[table["flagged"], ["left", "right"]].min(axis=1) == 0).all()
 
 

@@ -14,7 +14,7 @@ from fdr_core.findings import FINDINGS, PARTS, Facts, findings
 MIN_BIAS = 0.1
 BIASES = (-1.0, -0.6, -0.1, -0.05, -0.001, 0.0, 0.001, 0.05, 0.1, 0.6, 1.0)
 REACHES = (0.01, 0.04, 0.08, 0.3, 0.5, 0.51, 2.0)
-CLICKS = ((0, 0), (0, 9), (9, 0), (4, 5))
+CLICKS = ((0, 0), (0, 9), (9, 0), (0, 10), (12, 0), (4, 5))
 
 
 def grid() -> pd.DataFrame:
@@ -40,12 +40,14 @@ def assert_in_line(table: pd.DataFrame, min_bias: float) -> None:
     """What each finding says of the numbers beside it."""
     rows = {finding: table[table["finding"] == finding] for finding in FINDINGS}
     assert sum(map(len, rows.values())) == len(table)
-    flagged = ["always left", "always right", "leans left", "leans right"]
+    flagged = ["left side only", "right side only", "leans left", "leans right"]
     assert table["finding"].isin(flagged).tolist() == table["flagged"].tolist()
     for side, other, sign in (("left", "right", 1), ("right", "left", -1)):
-        assert (rows[f"always {side}"][other] == 0).all()
-        assert (rows[f"leans {side}"][other] > 0).all()
-        for name in (f"always {side}", f"leans {side}"):
+        only = rows[f"{side} side only"]
+        assert (only[other] == 0).all()
+        assert (only[side] >= 10).all()
+        assert ((rows[f"leans {side}"][other] > 0) | (rows[f"leans {side}"][side] < 10)).all()
+        for name in (f"{side} side only", f"leans {side}"):
             assert (sign * rows[name]["bias"] >= min_bias).all()
     excludes_zero = (table["bias_low"] > 0) | (table["bias_high"] < 0)
     assert excludes_zero[rows["suspicious, not enough to flag"].index].all()

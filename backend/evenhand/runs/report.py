@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evenhand.domain import Run
+from evenhand.domain import Decision, Run
 from evenhand.errors import NotFoundError
 from evenhand.runs.first_submissions import history_words
 from evenhand.store import Store
@@ -22,10 +22,12 @@ def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[s
     people = store.annotators.get(run.project_id)
     labels = store.items.labels(run.project_id)
     later = store.revisions.of(run.project_id, upto=run.seq)
+    decided = store.decisions.current(run.project_id)
     annotators = [
         {
             **row,
             "name": people[row["annotator"]].name if row["annotator"] in people else None,
+            **_decision(decided.get(row["annotator"])),
             "later": history_words(later[row["annotator"]], people) if row["annotator"] in later else None,
         }
         for row in store.findings.all(run.id)
@@ -54,6 +56,18 @@ def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[s
         order_changes=store.rankings.order_changes(run.id, limit=MOST_CHANGES),
         versions=plain(run.versions or {}),
     )
+
+
+def _decision(line: Decision | None) -> dict[str, Any]:
+    """What a reviewer decided about somebody, who, when and why."""
+    if line is None:
+        return {}
+    return {
+        "decision": line.decision,
+        "decision_by": line.author,
+        "decision_at": line.decided_at,
+        "decision_reason": line.comment or None,
+    }
 
 
 def _run_data(store: Store, run: Run) -> dict[str, Any]:

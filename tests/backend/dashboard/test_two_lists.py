@@ -80,17 +80,16 @@ def test_pages_name_the_draws_made_and_not_those_asked_for(fresh: Fresh) -> None
         assert "of 21 draws" not in page.replace("after 2 of 21 draws", "")
 
 
-def test_pages_where_lbi_decides_take_the_evidence_from_it(fresh: Fresh) -> None:
+def test_pages_where_lbi_decides_take_the_evidence_from_the_persons_own_test(fresh: Fresh) -> None:
     client, store, _ = fresh
     project = by_lbi(store)
     page = words(get(client, f"/ui/projects/{project.id}?show=everybody"))
-    assert "strong evidence, details LBI selects in 100 % of 2 draws Adjusted p 0.50" in page
+    assert "none evidence, details LBI selects in 100 % of 2 draws Adjusted p 0.50" in page
     assert "not on the exact list" in page
-    assert "The exact test is a second opinion" in page
-    assert "Knockoff LBI is a second opinion" not in page
+    assert "From the test of this annotator alone" in page
     assert "Lasting flags, and with them alert cards, rest on the exact tests" in page
     person = words(get(client, person_url(project, "1")))
-    assert f"The evidence is strong. {REASON} {HOLDS_ZERO}" in person
+    assert f"There is no evidence in their own answers alone. {REASON} {HOLDS_ZERO}" in person
     assert f"{HOLDS_ZERO}: knockoff LBI makes the list" in person
 
 
@@ -105,7 +104,6 @@ def test_page_where_exact_tests_decide_says_nothing_of_lasting_flags_by_another_
     client, store, _ = fresh
     project = judged(store, "exact", flagged={"q_value": 0.004, "exact_list": True})
     page = words(get(client, f"/ui/projects/{project.id}"))
-    assert "Knockoff LBI is a second opinion" in page
     assert "rest on the exact tests" not in page
     assert HOLDS_ZERO not in page
     assert "interval holds 0" not in page
@@ -116,7 +114,7 @@ def test_project_page_explains_a_flag_whose_interval_holds_0(fresh: Fresh) -> No
     project = judged(store, "exact", flagged={"q_value": 0.08, "exact_list": True, "bias_low": -0.05})
     page = get(client, f"/ui/projects/{project.id}?show=everybody")
     assert words(page).count(HOLDS_ZERO) == 1
-    assert "look like those of somebody who clicks a side" in words(page)
+    assert "it does not use the interval" in words(page)
     assert re.search(rf"<details class=\"evidence\">(?:(?!</details>).)*{HOLDS_ZERO}", page, re.DOTALL)
 
 

@@ -48,6 +48,7 @@ def init_app(app: Flask) -> None:
     """Add the pages, their words and the error page to the app."""
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals["STRENGTH_WORDS"] = opinions.STRENGTH_WORDS
     app.jinja_env.filters.update({**FILTERS, **opinions.FILTERS, "trigger_words": runs.trigger_words})
     app.jinja_env.globals.update(csrf_token=csrf_token)
     app.context_processor(_shared)
