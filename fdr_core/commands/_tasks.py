@@ -15,12 +15,15 @@ import numpy as np
 
 from fdr_core import ConfigurationError, InputError
 from fdr_core.inputs.item_keys import drawn_coin
+from fdr_core.inputs.label_studio.reading import OWN_FIELDS
 from fdr_core.inputs.label_studio.seen import COIN_FIELDS
 from fdr_core.inputs.label_studio.words import paired_names
 from fdr_core.inputs.reading import reading
 
 MOST_PAIRS = 100_000
 COIN = COIN_FIELDS[0]
+#: Which group of annotators a copy of a pair is for.
+GROUP = f"{OWN_FIELDS}group"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IMAGE = re.compile(r"^\S+\.(?:png|jpe?g|gif|webp|svg|bmp)(?:\?\S*)?$", re.IGNORECASE)
 _ITEM_COLUMNS = ("item", "items", "name", "text")
@@ -66,27 +69,38 @@ def read_pairs(path: Path, *, n_pairs: int | None = None, rng: np.random.Generat
     return _from_table(path, header, [dict(zip(header, row, strict=True)) for row in rows[1:]])
 
 
-def prepare(pairs: Pairs, *, seed: int, both_orders: bool = False, ties: bool = False) -> Prepared:
+def prepare(pairs: Pairs, *, seed: int, both_orders: bool = False, ties: bool = False, groups: int = 1) -> Prepared:
     """
     Toss one coin per pair and write the tasks.
 
     With `both_orders` every pair is shown twice, once in each order, under one coin; the second showings come in a
-    separate order, so that the two seldom follow each other. With `ties` the control offers a tie.
+    separate order, so that the two seldom follow each other. With `ties` the control offers a tie. With several
+    `groups` of annotators each has a copy of every pair, with a coin of its own.
     """
     rng = np.random.default_rng(seed)
+    rows = [row for _ in range(groups) for row in pairs.rows]
+    group_of = [group for group in range(1, groups + 1) for _ in pairs.rows]
     drawn = [
-        drawn_coin(seed, (position, sorted(row.values())), row[pairs.left], both_orders=both_orders)
-        for position, row in enumerate(pairs.rows)
+        drawn_coin(
+            seed,
+            (position % len(pairs.rows), sorted(row.values())) + ((group,) if groups > 1 else ()),
+            row[pairs.left],
+            both_orders=both_orders,
+        )
+        for position, (row, group) in enumerate(zip(rows, group_of, strict=True))
     ]
     coins, heads = [coin for coin, _ in drawn], [head for _, head in drawn]
-    shown = [(row if head else _swapped(row, pairs)) for row, head in zip(pairs.rows, heads, strict=True)]
-    data = [{**row, COIN: coin} for row, coin in zip(shown, coins, strict=True)]
+    shown = [(row if head else _swapped(row, pairs)) for row, head in zip(rows, heads, strict=True)]
+    data: list[dict[str, Any]] = [{**row, COIN: coin} for row, coin in zip(shown, coins, strict=True)]
+    if groups > 1:
+        data = [{**row, GROUP: group} for row, group in zip(data, group_of, strict=True)]
     if both_orders:
         again = [{**_swapped(shown[k], pairs), COIN: coins[k]} for k in rng.permutation(len(shown))]
         data += again
     record = {
         "seed": seed,
         "both_orders": both_orders,
+        "groups": groups,
         "pairs": len(pairs.rows),
         "tasks": len(data),
         "item_left": pairs.left,

@@ -3,6 +3,7 @@
 import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from evenhand.server.worker import Runs
 from evenhand.store import Store
 
 from fdr_core import Comparisons, ConfigurationError, InputError
-from fdr_core.commands._tasks import Pairs, label_config, prepare, read_pairs, write_prepared
+from fdr_core.commands._tasks import GROUP, Pairs, label_config, prepare, read_pairs, write_prepared
 from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN as COIN
 from fdr_core.inputs.label_studio.setup import parse_label_config
@@ -62,6 +63,23 @@ def test_prepare_both_orders_share_one_coin() -> None:
         by_coin.setdefault(task["data"][COIN], []).append(task["data"]["left"])
     assert len(prepared.tasks) == 100
     assert all(sorted(label[0] for label in lefts) == ["a", "b"] for lefts in by_coin.values())
+
+
+def test_prepare_for_groups_gives_each_a_coin_of_its_own_for_every_pair() -> None:
+    tasks = [task["data"] for task in prepare(many(), seed=3, groups=2).tasks]
+    by_pair: dict[str, list[dict[str, Any]]] = {}
+    for task in tasks:
+        by_pair.setdefault(task["prompt"], []).append(task)
+    assert all([task[GROUP] for task in both] == [1, 2] for both in by_pair.values())
+    assert len({task[COIN] for task in tasks}) == 800
+    in_both_orders = sum(one["left"] != two["left"] for one, two in by_pair.values())
+    assert 160 < in_both_orders < 240
+    result = [{"from_name": "preference", "type": "pairwise", "value": {"selected": "left"}}]
+    answered = [
+        {"id": k, "data": task, "annotations": [{"completed_by": task[GROUP], "result": result}]}
+        for k, task in enumerate(tasks)
+    ]
+    assert Comparisons.from_label_studio(answered).coin_source == "coin"
 
 
 def test_prepare_record_repeats_the_coins(tmp_path: Path) -> None:
