@@ -37,7 +37,7 @@ PROCESSES = 2
 
 
 #: The largest rate that counts as held where no coin decided.
-MOST = dict.fromkeys(("team-better-left", "never-swapped", "H8"), 0.12)
+MOST = dict.fromkeys(("team-better-left", "never-swapped", "H8", "few-coins"), 0.12)
 #: Data sets by name of the crowd.
 SETS = {
     **dict.fromkeys((crowd.name for crowd in PREMISES), 200),

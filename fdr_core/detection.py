@@ -154,8 +154,7 @@ def detect(
     laps.take("audit")
     leans, placed = _leans(answers, table, audited)
     tested = _test(answers, table, audited, leans, placed, ridge, options)
-    if tested:
-        leans = leans.beside_tests(tested.judged, tested.tests.plain_p_value, tested.tests.side)
+    leans = _leans_beside(leans, tested)
     laps.take("tests")
     drawn = _knockoff_lbi(answers, table, audited, leans, options, progress, clock)
     laps.take("lbi")
@@ -195,6 +194,7 @@ class _Tested:
     tests: Tests
     listed: WeightedList
     proven: Mask
+    leans: Leans
     beside: _Tested | None = None
     part_leans: Mapping[int, Leans] = field(default_factory=dict)
 
@@ -208,7 +208,16 @@ class _Tested:
 def _spoken_leans(leans: Leans, tested: _Tested) -> Leans:
     """Where a part of the answers speaks for the list, the lean and the interval are that part's."""
     for part, own in tested.part_leans.items():
-        leans = leans.with_those_of(own, tested.judged[tested.part == part])
+        seen = own.beside_tests(tested.judged, tested.tests.plain_p_value, tested.tests.side)
+        leans = leans.with_those_of(seen, tested.judged[tested.part == part])
+    return leans
+
+
+def _leans_beside(leans: Leans, tested: _Tested | None) -> Leans:
+    """Leans as the tests saw them, with intervals that leave out what these reject."""
+    while tested:
+        seen = tested.leans.beside_tests(tested.judged, tested.tests.plain_p_value, tested.tests.side)
+        leans, tested = leans.with_those_of(seen, tested.judged), tested.beside
     return leans
 
 
@@ -231,7 +240,7 @@ def _test(
     options: Options,
 ) -> _Tested | None:
     """One exact test per judged annotator and the list that follows; None where nobody can be tested."""
-    judged = np.flatnonzero(audited.assessable)
+    judged = np.flatnonzero(audited.assessable & ~audited.few_coins)
     if audited.how == "none" or not len(judged):
         return None
     part_leans: dict[int, Leans] = {}
@@ -267,14 +276,9 @@ def _test(
     if audited.figures["coin_source"] == "guessed":  # bets on coins that nobody recorded prove nothing
         tests = replace(tests, log_e=None)
     skips = audited.skips_by_side[judged]
-    moved = judged[skips]
-    if len(moved):
+    moved = np.sort(np.concatenate([judged[skips], np.flatnonzero(audited.few_coins)]))
+    if skips.any():
         tests, judged = tests.of(~skips), judged[~skips]
-    if len(moved) and n_annotators >= FEWEST_TO_COMPARE:
-        by_model = placed or relative_leans(answers, n_items, n_annotators)
-        measured = test("sides fixed", moved, by_model.leans, by_model)
-        found = weighted_list(measured.p_value, np.ones(len(moved)), q=options.q, storey=False)
-        beside = _Tested(moved, measured, found, np.zeros(len(moved), dtype=bool))
     listed = weighted_list(
         tests.p_value,
         tests.weight,
@@ -284,7 +288,15 @@ def _test(
         above_half=tests.above_half,
     )
     proven = _proven(tests, listed, options.q, has_proof(audited))
-    return _Tested(judged, tests, listed, proven, beside, part_leans)
+    if len(moved) and n_annotators >= FEWEST_TO_COMPARE:
+        by_model = placed or relative_leans(answers, n_items, n_annotators)
+        measured = test("sides fixed", moved, by_model.leans, by_model)
+        # as many tests as all together, and a list as long: both lists taken together keep about the rate
+        p_value = np.concatenate([measured.p_value, np.where(listed.flagged, 0.0, 1.0)])
+        longer = weighted_list(p_value, np.ones(len(p_value)), q=options.q, storey=False)
+        found = WeightedList(longer.flagged[: len(moved)], longer.q_value[: len(moved)])
+        beside = _Tested(moved, measured, found, np.zeros(len(moved), dtype=bool), by_model.leans)
+    return _Tested(judged, tests, listed, proven, leans, beside, part_leans)
 
 
 def _proven(tests: Tests, listed: WeightedList, q: float, is_whole: bool) -> Mask:
@@ -374,7 +386,9 @@ def _by_exact(audited: Audit, tested: _Tested | None, m: int, q: float) -> Decis
     strength = -np.nan_to_num(p_value, nan=1.0), -np.nan_to_num(q_value, nan=1.0)
     guarantee = _with_proof(guarantee_of_exact(audited, q), tested, audited)
     if tested and tested.beside and (n := int(tested.beside.listed.flagged.sum())):
-        guarantee = guarantee.adding(f"Beside it {n:,} whose skips go with the side, measured by a model of judging.")
+        guarantee = guarantee.adding(
+            f"Beside it {n:,} whose skips go with the side, or with few coins: measured, by a model of judging."
+        )
     can_judge = audited.how != "none"
     judged = audited.assessable & can_judge
     return Decision(listed, judged, out_of_reach, can_judge, 1, guarantee, strength, (p_value, q_value))

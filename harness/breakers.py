@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.random import Generator
 
+from fdr_core.codes import compact_codes
 from fdr_core.comparisons import Comparisons
 from fdr_core.simulate import Simulated, small_team
 from fdr_core.types import Floats, Ints
@@ -167,10 +168,14 @@ def many_items(*, rng: Generator) -> Simulated:
     return draft.answered(draft.judged())
 
 
-def batch_coins(*, rng: Generator, n_leaning: int = 0) -> Simulated:
-    """One recorded coin per batch of ten answers of an annotator: the better item stands on one side in all ten."""
+def batch_coins(*, rng: Generator, n_leaning: int = 0, of: int = 10, every: int = 1) -> Simulated:
+    """One recorded coin per batch ``of`` an annotator's answers: the better item stands on one side in all of them.
+
+    ``every``: only every so many annotators have such coins, the others one per answer.
+    """
     draft = Draft.of(rng, 60, 60, 40, n_leaning)
-    batch = np.arange(draft.left.size) // 10
+    row = np.arange(draft.left.size)
+    batch = compact_codes(np.where(draft.annotator % every == 0, row - row % of, row))
     better_left = rng.random(batch[-1] + 1) < 0.5
     turned = (draft.gap > 0) != better_left[batch]
     left, right = np.where(turned, draft.right, draft.left), np.where(turned, draft.left, draft.right)
@@ -236,6 +241,22 @@ BREAKERS = (
     ),
     Scenario("one-sided-unique", "the same, unique pairs", partial(one_sided_crowd, coins="unique"), "shared"),
     Scenario("batch-coins", "one coin for ten answers, 10 of 60 lean", partial(batch_coins, n_leaning=10), floor=0.75),
+    Scenario(
+        "few-coins", "one coin for thirty answers, 10 of 60 lean", partial(batch_coins, n_leaning=10, of=30), _FIXED
+    ),
+    Scenario(
+        "few-coins-some",
+        "the same of every third annotator",
+        partial(batch_coins, n_leaning=10, of=30, every=3),
+        _FIXED,
+    ),
+    Scenario(
+        "few-coins-null",
+        "the same, nobody leans",
+        partial(batch_coins, of=30, every=3),
+        _FIXED,
+        is_null=True,
+    ),
     Scenario("batch-coins-null", "one coin for ten answers, nobody leans", batch_coins, is_null=True),
     Scenario("repeats", "pairs asked again, no ids, nobody leans", scenarios.repeats, is_null=True),
     Scenario("repeats-ids", "pairs asked again, coins recorded, nobody leans", repeats_with_ids, is_null=True),

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from fdr_core import least_evidence
 from fdr_core.answers import Answers
 from fdr_core.audit.coins import OrdersShown, Presentations, effective_coins, orders_shown
-from fdr_core.audit.figures import FEW_COINS, AuditInput, Enough, describe, enough_beside_items, enough_coins
+from fdr_core.audit.figures import (
+    FEW_COINS,
+    AuditInput,
+    Enough,
+    describe,
+    enough_beside_items,
+    enough_coins,
+    enough_pairs,
+)
 from fdr_core.audit.look import (
     BOTH_ORDERS,
     PLACED,
@@ -53,6 +63,7 @@ class Audit:
     assessable_by_lbi : (m,) whether each has enough for knockoff LBI.
     more_needed : (m,) about how many more answers each would need.
     coin : (rows,) the coin of every row of answers as it is used.
+    few_coins : (m,) whose answers stand under too few coins for a test by them; a model of judging tests them.
     skips_by_side : (m,) whose skips go with the side, so that no coin decided what remains of their answers.
     """
 
@@ -66,6 +77,7 @@ class Audit:
     assessable_by_lbi: Mask = field(repr=False)
     more_needed: Ints = field(repr=False)
     coin: Ints = field(repr=False)
+    few_coins: Mask = field(repr=False)
     skips_by_side: Mask = field(repr=False)
 
     @property
@@ -101,8 +113,16 @@ def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "aud
     enough = by_lbi = case.enough
     if ending.construction == "paper":
         by_lbi = enough_beside_items(case.answers, data.sums, q)
+    few_coins = case.few_coins & (ending.how in ("own coins", "shared coins"))
     if ending.how == "sides fixed":
-        enough = by_lbi
+        enough = by_lbi.or_so(case.few_coins)
+    elif few_coins.any():
+        enough = enough.or_so(few_coins)
+        n_few = int(few_coins.sum())
+        case.say(
+            f"The answers of {n_few:,} {'person' if n_few == 1 else 'people'} stand under fewer than "
+            f"{least_evidence.UNITS} coins: a model of judging tests them, by how much more they lean than the others."
+        )
     case.figures["assessable"] = int(enough.is_so.sum())
     return Audit(
         ending.found,
@@ -115,6 +135,7 @@ def audit(data: AuditInput, *, q: float, method: str = "auto", sides: str = "aud
         by_lbi.is_so & ~case.skips_by_side if ending.construction == "flip" else by_lbi.is_so,
         enough.more_needed,
         case.answers.coin,
+        few_coins,
         case.skips_by_side,
     )
 
@@ -208,6 +229,14 @@ class _Case:
                 "Assign sides anew for more tasks before acting on a flag.",
             )
 
+    @cached_property
+    def few_coins(self) -> Mask:
+        """(m,) who met too few coins, but compared pairs enough, in a crowd that has a median."""
+        m = self.figures["annotators"]
+        if m < FEWEST_TO_COMPARE:
+            return np.zeros(m, dtype=bool)
+        return ~self.enough.is_so & enough_pairs(self.answers, m)
+
     @property
     def by_coins(self) -> str:
         """How annotators are tested where coins decided."""
@@ -217,6 +246,8 @@ class _Case:
 def _find(case: _Case) -> _Ending:
     """Say what was found in the data and how annotators can be tested, whatever knockoffs were asked for."""
     if not case.enough.is_so.any():
+        if case.few_coins.any():
+            return _few_coins_each(case)
         case.say("No annotator has enough answers to be judged yet.", "Collect more answers per annotator.")
         return _Ending(UNKNOWN, "none", is_final=True)
     if case.orders.are_both and case.orders.on_purpose:
@@ -279,6 +310,15 @@ def _never_swapped(case: _Case) -> _Ending:
         prepare,
     )
     return _Ending(PLACED, "sides fixed", is_final=True)
+
+
+def _few_coins_each(case: _Case) -> _Ending:
+    case.say(
+        f"Fewer than {least_evidence.UNITS} coins decided the sides of anybody's answers; what can be told is who "
+        "leans more than the others.",
+        "Flip a coin for every comparison: `evenhand prepare` does it and records the coins.",
+    )
+    return _Ending(UNKNOWN, "sides fixed", is_final=True)
 
 
 def _too_few_coins(case: _Case) -> _Ending:

@@ -13,7 +13,7 @@ import numpy as np
 from fdr_core import least_evidence
 from fdr_core.answers import Answers, Skipped, Sums
 from fdr_core.audit.coins import CoinUse, coins_per_annotator
-from fdr_core.codes import distinct_partners
+from fdr_core.codes import distinct_partners, joint_codes
 from fdr_core.design import components_of, information_left, item_solver
 from fdr_core.types import Floats, Ints, Mask
 
@@ -118,11 +118,22 @@ class Enough:
     is_so: Mask
     more_needed: Ints
 
+    def or_so(self, also: Mask) -> Enough:
+        """The same with others who have enough."""
+        return Enough(self.is_so | also, np.where(also, 0, self.more_needed))
+
 
 def enough_coins(answers: Answers, n_annotators: int) -> Enough:
     """Whoever met as many coins as a flag rests on: what is judged must not depend on how the coins fell."""
     missing = np.maximum(least_evidence.UNITS - coins_per_annotator(answers, n_annotators), 0)
     return Enough(missing == 0, missing.astype(np.int64))
+
+
+def enough_pairs(answers: Answers, n_annotators: int) -> Mask:
+    """Whoever compared as many different pairs: enough for a model of judging where few coins decided."""
+    low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
+    pairs = distinct_partners(answers.annotator, joint_codes(low, high), n_annotators)
+    return np.asarray(pairs >= least_evidence.UNITS)
 
 
 def enough_beside_items(answers: Answers, sums: Sums, q: float) -> Enough:

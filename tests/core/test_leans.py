@@ -186,3 +186,11 @@ def test_lean_of_a_judge_of_one_pair_whose_choices_are_even_is_not_explained_awa
     zero = np.zeros(100, dtype=np.int64)
     answers = Answers(zero, first, 1 - first, y, np.arange(100), np.ones(100))
     assert absolute_leans(answers, 2, 1, keys(answers)).estimate[0] == pytest.approx(0.8, abs=0.01)
+
+
+def test_leans_of_some_are_taken_from_another_estimate() -> None:
+    one, other = leans.Leans(np.zeros(3), -np.ones(3), np.ones(3)), leans.Leans(np.full(3, 0.5), *np.full((2, 3), 0.4))
+    taken = one.with_those_of(other, np.array([1]))
+    assert taken.estimate.tolist() == [0.0, 0.5, 0.0]
+    assert (taken.low.tolist(), taken.high.tolist()) == ([-1.0, 0.4, -1.0], [1.0, 0.4, 1.0])
+    assert one.estimate.tolist() == [0.0, 0.0, 0.0]

@@ -10,6 +10,7 @@ from fdr_core.baselines import fit_logistic
 from fdr_core.leans import RELATIVE
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.simulate import Simulated
+from harness.breakers import CROWDS
 from harness.scenarios import SCENARIOS
 
 TEAM = SCENARIOS["team-better-left"]
@@ -66,6 +67,35 @@ def test_items_that_never_change_sides_are_judged_beside_the_crowd_and_told_so()
     assert any("relative to the crowd" in reason for reason in result.audit.reasons)
     assert result.guarantee.kind == "FDR, measured"
     assert "leans more than the others" in result.guarantee.sentence
+
+
+def test_people_with_few_coins_are_judged_by_the_model_beside_a_list_that_keeps_its_proof() -> None:
+    """Every third person has one coin for thirty answers: two in all, which no exact test could rest on."""
+    truth = CROWDS["few-coins-some"].simulate(3)
+    c = truth.comparisons
+    result = detect(c, lbi=None)
+    few = np.arange(60) % 3 == 0
+    assert result.audit.how == "own coins"
+    assert result.audit.few_coins.tolist() == few.tolist()
+    assert result.guarantee.kind.startswith("FDR, proven")
+    assert "with few coins: measured" in result.guarantee.sentence
+    rows = result.annotators.set_index("annotator").loc[list(c.annotators)]
+    assert rows["p_value"].notna().all()
+    assert (rows["more_needed"] == 0).all()
+    assert rows.loc[few & truth.is_biased, "flagged"].any()
+    assert not rows.loc[few, "proven"].any()
+    assert rows.loc[~few, "proven"].tolist() == rows.loc[~few, "flagged"].tolist()
+    assert set(result.exact.annotators["annotator"]) == set(c.annotators[~few])
+
+
+def test_a_crowd_with_few_coins_each_is_told_who_leans_more_than_the_others() -> None:
+    truth = CROWDS["few-coins"].simulate(4)
+    result = detect(truth.comparisons, lbi=None)
+    assert (result.audit.how, result.lean_basis) == ("sides fixed", RELATIVE)
+    assert truth.power(result.flagged) > 0.5
+    c = truth.comparisons
+    five = c.take(np.flatnonzero(c.annotator < 5))
+    assert detect(five, lbi=None).audit.how == "none"
 
 
 @pytest.mark.slow
