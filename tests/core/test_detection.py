@@ -341,7 +341,7 @@ def test_detect_on_many_items_equals_the_dense_computation_on_the_same_answers(
 ) -> None:
     truth = simulate.unique_pairs(rng=np.random.default_rng(3))
     dense = detect(truth.comparisons, lbi=KnockoffLBI(path=path, draws=3))
-    for module in ("design", "paper.flip", "live", "consensus.ranking", "audit.decision"):
+    for module in ("design", "paper.copies", "live", "consensus.ranking", "audit.decision"):
         monkeypatch.setattr(f"fdr_core.{module}.DENSE_ITEMS", 100)
     sparse = detect(truth.comparisons, lbi=KnockoffLBI(path=path, draws=3))
     assert set(sparse.flagged) == set(dense.flagged)
