@@ -12,10 +12,10 @@ from fdr_core import evidence
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
 from fdr_core.audit import Audit
-from fdr_core.differences import Opinions
 from fdr_core.findings import Facts, findings
 from fdr_core.guarantee import Guarantee
 from fdr_core.leans import Leans
+from fdr_core.opinions import Opinions
 from fdr_core.types import Floats, Ints, Mask
 
 

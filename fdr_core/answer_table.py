@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fdr_core.answers import Answers, Skipped, Sums, sum_answers
 from fdr_core.audit import Audit, AuditInput, audit
-from fdr_core.audit.classes import guessed_classes
+from fdr_core.audit.coins import guessed_classes
 from fdr_core.codes import joint_codes, mix
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import InputError
-from fdr_core.inputs.label_keys import label_keys
+from fdr_core.inputs.item_keys import label_keys
 from fdr_core.randomisation.parts import Told
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Ints, Words

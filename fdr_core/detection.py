@@ -17,7 +17,6 @@ from fdr_core.audit import FEWEST_TO_COMPARE, PLACED, Audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
-from fdr_core.differences import Opinions, differences
 from fdr_core.guarantee import (
     MEASURED,
     NOBODY,
@@ -28,15 +27,15 @@ from fdr_core.guarantee import (
     has_proof,
 )
 from fdr_core.leans import Leans, absolute_leans
-from fdr_core.opinions import Exact, Lbi
+from fdr_core.opinions import Exact, Lbi, Opinions, differences
 from fdr_core.options import STANDARD_LBI, Options
 from fdr_core.paper.draws import Progress, smallest_list
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.run import LbiResult, judged_by
 from fdr_core.randomisation import Tests, test_annotators
-from fdr_core.randomisation.bets import as_e
 from fdr_core.randomisation.parts import Spoken
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
+from fdr_core.randomisation.shared import as_e
 from fdr_core.selection import WeightedList, closed_e_bh, weighted_list
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Ints, Mask

@@ -1,6 +1,6 @@
 """Evidence between scheduled runs: one e-process per annotator, O(1) per answer, valid however often it is looked at.
 
-The bets of `fdr_core.randomisation.bets`, in the order of time. The first submission of an answer counts; edits and
+The bets of `fdr_core.randomisation.shared`, in the order of time. The first submission of an answer counts; edits and
 deletions never change an e-process, and runs do not reset it.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fdr_core.design import DENSE_ITEMS, item_solver, ridge_for
-from fdr_core.randomisation.bets import MOST_CERTAIN, N_BETS, as_e, log_e_values, log_factors, log_odds
+from fdr_core.randomisation.shared import MOST_CERTAIN, N_BETS, as_e, log_e_values, log_factors, log_odds
 from fdr_core.selection import e_bh
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Mask

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fdr_core.answers import Answers, Skipped, Sums, sum_answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
-from fdr_core.inputs.label_keys import drawn_sides, label_keys
+from fdr_core.inputs.item_keys import drawn_sides, label_keys
 from fdr_core.types import Floats, Ints, Words
 
 OWN_COIN = -1

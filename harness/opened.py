@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.web.context import KEY
-from evenhand.web.session_key import TOKEN_FILE
+from evenhand.web.passwords import TOKEN_FILE
 from flask import Flask
 from flask.testing import FlaskClient
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evenhand.settings import TABLE, Settings
 from evenhand.store import open_store
-from evenhand.web.rights import CALLERS, rights
+from evenhand.web.auth import CALLERS, rights
 
 from fdr_core.option import Option
 from fdr_core.options import LBI_OPTIONS, OPTIONS

@@ -18,11 +18,11 @@ from evenhand.ingest.group_commit import GroupCommit
 from evenhand.logs import request_id
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
-from evenhand.web import api_v1, auth, dashboard, downloads, errors, metrics, ml_api
-from evenhand.web.context import KEY, Services
+from evenhand.web import api_v1, auth, dashboard, errors, metrics, ml_api
+from evenhand.web import context as downloads
+from evenhand.web.context import KEY, Readiness, Services
 from evenhand.web.errors import Refusals
-from evenhand.web.readiness import Readiness
-from evenhand.web.session_key import open_token, session_key
+from evenhand.web.passwords import open_token, session_key
 
 __all__ = ["create_app"]
 

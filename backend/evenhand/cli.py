@@ -29,6 +29,7 @@ OF_SERVICE = {
 }
 #: The modules that hold more than one command.
 TOGETHER = {
+    **dict.fromkeys(("annotator", "users"), "people"),
     **dict.fromkeys(("backup", "restore", "serve", "settings", "status", "worker"), "operate"),
     **dict.fromkeys(("disconnect", "report", "run", "sync", "undo"), "projects"),
 }

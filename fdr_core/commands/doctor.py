@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from fdr_core.commands._formats import format_options
-from fdr_core.commands._options import detection_options
+from fdr_core.commands._options import detection_options, format_options
 from fdr_core.report.examine import Examination, examine
 from fdr_core.report.words import left_out_words
 from fdr_core.terminal import exits_2_on_bad_input, printable

@@ -9,11 +9,9 @@ from typing import Any
 import click
 
 from fdr_core import Comparisons, detect
-from fdr_core.commands._formats import format_options
-from fdr_core.commands._options import detection_options
+from fdr_core.commands._options import detection_options, format_options
 from fdr_core.commands._summary import say_left_out
-from fdr_core.judges.preference_texts import Texts, find_texts
-from fdr_core.judges.preferences import preferences
+from fdr_core.judges.preferences import Texts, find_texts, preferences
 from fdr_core.report.words import plural
 from fdr_core.terminal import exits_2_on_bad_input
 

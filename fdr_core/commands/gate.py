@@ -7,9 +7,7 @@ from typing import Any
 import click
 
 from fdr_core import Comparisons
-from fdr_core.commands._formats import format_options
-from fdr_core.commands._leans import Asked, lean_options
-from fdr_core.commands._options import detection_options
+from fdr_core.commands._options import Asked, detection_options, format_options, lean_options
 from fdr_core.commands._summary import say_left_out
 from fdr_core.judges.gate import check, gate_lean
 from fdr_core.judges.gate import gate as decide

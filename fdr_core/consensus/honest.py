@@ -13,8 +13,8 @@ from functools import cached_property, partial
 import numpy as np
 
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
+from fdr_core.codes import by_rows
 from fdr_core.design import DENSE_ITEMS, item_solver
-from fdr_core.pieces import by_rows
 from fdr_core.types import Floats, Ints, Mask
 
 #: How much an annotator's answers follow the item scores; the share of each slope is learnt from the crowd.

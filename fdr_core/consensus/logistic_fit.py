@@ -15,10 +15,9 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from fdr_core.answers import Answers, item_pull, laplacian_of
-from fdr_core.codes import distinct_codes
+from fdr_core.codes import by_rows, distinct_codes
 from fdr_core.consensus.honest import AnswerModel, Derivatives, Grades
 from fdr_core.design import DENSE_ITEMS, SparseItems, components_of
-from fdr_core.pieces import by_rows
 from fdr_core.types import Floats, Ints, Mask
 
 #: Parameters are eliminated up to this many multiplications: at every step, and once for the covariance.

@@ -12,9 +12,8 @@ from fdr_core.answers import Answers
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
 from fdr_core.inputs.columns import choice_numbers, is_tie_marker, outcome_numbers, show
-from fdr_core.inputs.item_keys import told_by
-from fdr_core.inputs.label_keys import label_keys
-from fdr_core.inputs.side_words import outcomes_of
+from fdr_core.inputs.item_keys import label_keys, told_by
+from fdr_core.inputs.rows import outcomes_of
 from fdr_core.inputs.tables import as_integers
 from fdr_core.statistics import SufficientStatistics
 from fdr_core.types import Floats, Ints, Words

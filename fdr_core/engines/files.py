@@ -11,7 +11,7 @@ from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.inputs import csv_files
 from fdr_core.inputs.reading import reading
 from fdr_core.inputs.registry import MAPPABLE
-from fdr_core.inputs.side_words import OUTCOMES
+from fdr_core.inputs.rows import OUTCOMES
 from fdr_core.inputs.tables import KNOWN, check_names, read_frame
 
 #: Formats whose rows are answers, so that sums suffice: their columns, first those that must be there.

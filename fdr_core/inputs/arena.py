@@ -6,7 +6,7 @@ import pandas as pd
 from fdr_core.inputs import rows
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import POOLED, Format, has_columns
-from fdr_core.inputs.side_words import outcomes_of
+from fdr_core.inputs.rows import outcomes_of
 from fdr_core.inputs.source import Source
 from fdr_core.types import Floats
 

@@ -10,8 +10,7 @@ from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format
 from fdr_core.inputs.item_keys import item_key
 from fdr_core.inputs.label_studio.words import paired_names
-from fdr_core.inputs.rows import Rows
-from fdr_core.inputs.side_words import outcome_of
+from fdr_core.inputs.rows import Rows, outcome_of
 from fdr_core.inputs.source import Record, Source
 
 _FLAT = ".responses"

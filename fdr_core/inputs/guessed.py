@@ -10,7 +10,7 @@ from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format, has_columns
 from fdr_core.inputs.label_studio.words import paired_names
 from fdr_core.inputs.layouts import Layout
-from fdr_core.inputs.side_words import outcomes_of
+from fdr_core.inputs.rows import outcomes_of
 from fdr_core.inputs.source import Record, Source
 
 _PARTICIPANT = ("PROLIFIC_PID", "Participant id", "participant_id", "prolific_id")

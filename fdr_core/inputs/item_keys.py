@@ -1,8 +1,16 @@
 """Short, stable names for items whose content is long or a URL, and for coins that tell the seed they came from."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+from pandas.util import hash_array
+
+from fdr_core.types import Ints, Words
 
 LONGEST_KEY = 80
 _URL = re.compile(r"^\s*(?:[a-z][a-z0-9+.-]*://|data:|/data/)", re.IGNORECASE)
@@ -87,3 +95,25 @@ def _readable_start(plain: str, is_url: bool) -> str:
         return plain[: plain.find(",")][:_HEAD] if "," in plain[:_HEAD] else "data:"
     path = re.split(r"[?#]", plain, maxsplit=1)[0].rstrip("/")
     return path.rsplit("/", 1)[-1][-_HEAD:]
+
+
+def label_keys(labels: Iterable[Hashable]) -> Words:
+    """One number per label; 7 and "7" have the same, as files write both alike."""
+    return hash_array(np.array([str(label) for label in labels] + [""], dtype=object), categorize=False)[:-1]
+
+
+def drawn_sides(coins: Sequence[object], items: Sequence[object], coin: Ints, left: Ints, right: Ints) -> Ints:
+    """(rows,) whether a pair stands as its coin's seed has it: 1 yes, -1 no, 0 where the coin does not tell.
+
+    ``coins``, ``items`` : labels by code. Where both orders are shown either is as the coin has it.
+    """
+    told = {code: seen for code, label in enumerate(coins) if (seen := told_by(label)) is not None}
+    first, heads, both = np.full(len(coins), -1), np.zeros(len(coins), dtype=bool), np.zeros(len(coins), dtype=bool)
+    if not told:
+        return np.zeros(len(coin), dtype=np.int64)
+    by_hash = {item_hash(label): code for code, label in enumerate(items)}
+    for code, (item, is_heads, are_both) in told.items():
+        first[code], heads[code], both[code] = by_hash.get(item, -1), is_heads, are_both
+    expected, other = np.where(heads[coin], left, right), np.where(heads[coin], right, left)
+    agrees = (expected == first[coin]) | (both[coin] & (other == first[coin]))
+    return np.where(first[coin] < 0, 0, np.where(agrees, 1, -1))

@@ -17,7 +17,7 @@ from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import POOLED, Format
 from fdr_core.inputs.item_keys import item_key
 from fdr_core.inputs.paths import at, each, is_nested
-from fdr_core.inputs.side_words import OUTCOMES, outcomes_of
+from fdr_core.inputs.rows import OUTCOMES, outcomes_of
 from fdr_core.inputs.source import Record, Source
 
 _SIGNS = {"a>b": 1.0, "a>>b": 1.0, "b>a": -1.0, "b>>a": -1.0, "a=b": 0.0, "a~b": 0.0}

@@ -5,8 +5,7 @@ from typing import Any
 
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format
-from fdr_core.inputs.rows import Rows
-from fdr_core.inputs.side_words import OUTCOMES, outcome_of
+from fdr_core.inputs.rows import OUTCOMES, Rows, outcome_of
 from fdr_core.inputs.source import Record, Source
 
 _ANSWERS = ("overall_pref", "preference", "pref", "choice")

@@ -6,7 +6,7 @@ import pandas as pd
 from fdr_core.inputs import rows
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format
-from fdr_core.inputs.side_words import outcomes_of
+from fdr_core.inputs.rows import outcomes_of
 from fdr_core.inputs.source import Source
 
 _CONDITIONS = (("condition_1", "condition_2"), ("condition_a", "condition_b"))

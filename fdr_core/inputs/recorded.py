@@ -7,7 +7,7 @@ import numpy as np
 from fdr_core.inputs import rows
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format, has_columns
-from fdr_core.inputs.side_words import outcome_of
+from fdr_core.inputs.rows import outcome_of
 from fdr_core.inputs.source import Source
 
 COLUMNS = ("judge", "shown_first", "shown_second", "answer", "coin", "time", "stratum")

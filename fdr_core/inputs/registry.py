@@ -32,7 +32,7 @@ from fdr_core.inputs.label_studio.words import answers_from, outcome_given
 from fdr_core.inputs.layouts import LAYOUTS, in_both_orders
 from fdr_core.inputs.paths import at, is_nested
 from fdr_core.inputs.reading import EXPECTED
-from fdr_core.inputs.side_words import OUTCOMES, outcomes_of
+from fdr_core.inputs.rows import OUTCOMES, outcomes_of
 from fdr_core.inputs.source import Limits, Source
 
 _OWN_USES = {

@@ -26,9 +26,21 @@ from fdr_core.other_leans.features import (
 )
 from fdr_core.other_leans.gold import Gold, read_gold, refuse_fixed
 from fdr_core.other_leans.latent import Latent, doubts_before, fit_latent
-from fdr_core.other_leans.lists import Effects, LeanList, as_table, effects, listed, sentence_of
-from fdr_core.other_leans.placebos import Placebos, bound_placebo, random_placebo, run_placebos
-from fdr_core.other_leans.regression import Regressions, regress, wald_p_values
+from fdr_core.other_leans.lists import (
+    Effects,
+    LeanList,
+    Placebos,
+    Regressions,
+    as_table,
+    bound_placebo,
+    effects,
+    listed,
+    random_placebo,
+    regress,
+    run_placebos,
+    sentence_of,
+    wald_p_values,
+)
 from fdr_core.types import Floats, Mask
 
 __all__ = ["Column", "Feature", "LeanList", "Longer", "MoreFormatted", "Newer", "OwnFamily", "Placebos", "detect_leans"]

@@ -10,8 +10,14 @@ import scipy.sparse as sp
 from fdr_core.answers import Answers
 from fdr_core.codes import compact_codes, distinct_partners
 from fdr_core.consensus.honest import Consensus, Grades
-from fdr_core.randomisation.alternatives import AnswerKinds, click_strengths, lean_table
-from fdr_core.randomisation.choices import ChoiceEvidence, ChoiceTable, weigh_choices
+from fdr_core.randomisation.choices import (
+    AnswerKinds,
+    ChoiceEvidence,
+    ChoiceTable,
+    click_strengths,
+    lean_table,
+    weigh_choices,
+)
 from fdr_core.randomisation.convolution import SignSums
 from fdr_core.randomisation.parts import Told, smallest_of
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans

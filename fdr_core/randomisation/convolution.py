@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fdr_core.pieces import for_each
+from fdr_core.codes import for_each
 from fdr_core.types import Floats, Ints
 
 #: Grid steps for the mean value, and for owners with so many values that rounding averages out. The finer the grid,

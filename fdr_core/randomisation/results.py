@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fdr_core.pieces import by_rows
+from fdr_core.codes import by_rows
 from fdr_core.randomisation.convolution import SMALLEST_P, Block, SignSums
 from fdr_core.randomisation.parts import Spoken
 from fdr_core.randomisation.plan import LOG_RATIOS, SCALES, log_cosh, tails_at_log_ratios

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fdr_core.report.document import pseudonymised, report_of_data
-from fdr_core.report.tables import annotators_csv, leans_csv, ranking_csv, report_json
+from fdr_core.report.document import annotators_csv, leans_csv, pseudonymised, ranking_csv, report_json, report_of_data
 
 __all__ = [
     "FILES",

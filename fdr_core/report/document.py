@@ -1,13 +1,16 @@
 """What a report says, as plain values: of an analysis, or of a run that somebody stored."""
 
+import csv
 import hashlib
+import io
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fdr_core._version import versions
 from fdr_core.report.heaviest import HEAVY_KEYS, heaviest_of_sums
-from fdr_core.report.values import plain
 from fdr_core.report.words import finding_words
 
 if TYPE_CHECKING:
@@ -15,7 +18,23 @@ if TYPE_CHECKING:
 
     from fdr_core import Comparisons, Detection, SufficientStatistics
     from fdr_core.other_leans import LeanList
-    from fdr_core.other_leans.taste import WithoutTaste
+    from fdr_core.other_leans.features import WithoutTaste
+
+
+def plain(value: Any) -> Any:
+    """Turn numpy's values into Python's, and numbers that are not finite into None."""
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(inner) for inner in value]
+    return str(value)
+
 
 SCHEMA_VERSION = 2
 ANNOTATOR_KEYS = (
@@ -202,3 +221,58 @@ def _sha256(path: Path) -> str:
     """Hash a file in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Spreadsheets run cells that begin with these; the wide forms count too.
+FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
+
+
+def report_json(report: Mapping[str, Any]) -> bytes:
+    """The whole report."""
+    text = json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False)
+    return (text + "\n").encode("utf-8", "replace")
+
+
+def annotators_csv(report: Mapping[str, Any]) -> bytes:
+    """One line per annotator, worst first."""
+    return _csv(ANNOTATOR_KEYS, report["annotators"])
+
+
+def ranking_csv(report: Mapping[str, Any]) -> bytes:
+    """One line per item, best first."""
+    return _csv(ITEM_KEYS, report["ranking"])
+
+
+def leans_csv(report: Mapping[str, Any]) -> bytes:
+    """One line per lean beyond position and annotator."""
+    rows = [
+        {**row, "lean": one["lean"], "how": one["how"]}
+        for one in report.get("other_leans", ())
+        for row in one["annotators"]
+    ]
+    return _csv(("lean", "how", *LEAN_KEYS), rows)
+
+
+def cell(value: Any) -> Any:
+    """A value as a cell; text a spreadsheet would run as a formula gets an apostrophe before it.
+
+    Numbers we computed stay numbers, negative ones too.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return value
+    # A lone carriage return is not quoted and would begin a new row, hence a new first cell.
+    text = str(value).replace("\r", " ")
+    return f"'{text}" if text.startswith(FORMULA_STARTS) or text.lstrip().startswith(FORMULA_STARTS) else text
+
+
+def _csv(keys: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Rows as CSV."""
+    sink = io.StringIO(newline="")
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(keys)
+    writer.writerows([cell(row[key]) for key in keys] for row in rows)
+    return sink.getvalue().encode("utf-8", "replace")

@@ -1,14 +1,27 @@
 """The answers that weigh most in each flag of a report."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fdr_core.consensus.score_scale import expected_outcome
-
 if TYPE_CHECKING:
     from fdr_core import Detection, SufficientStatistics
+
+
+def expected_outcome(difference: float, consensus: str) -> float:
+    """Mean outcome in [-1, 1] of comparing two items, given the difference of their scores, left minus right.
+
+    Parameters
+    ----------
+    consensus : how the scores were fitted: "logistic" (log odds) or "least squares" (mean outcomes).
+    """
+    if consensus == "logistic":
+        return math.tanh(difference / 2.0)  # 2 / (1 + exp(-difference)) - 1
+    return max(-1.0, min(1.0, difference))
+
 
 MOST_PEOPLE = 100
 EACH = 5
@@ -61,7 +74,7 @@ def heaviest_of(
     return [told for row in flagged for told in _told(row, answers_of(row["annotator"]), scores, consensus)]
 
 
-def heaviest_of_sums(detection: "Detection", statistics: "SufficientStatistics") -> list[dict[str, Any]]:
+def heaviest_of_sums(detection: Detection, statistics: SufficientStatistics) -> list[dict[str, Any]]:
     """Of each flagged annotator of an analysis, from its sums: equal answers are told once, with their number."""
     answers, items = statistics.answers(), statistics.items
     codes = {label: code for code, label in enumerate(statistics.annotators)}

@@ -89,7 +89,7 @@ def test_ready_is_asked_at_most_once_a_second(working_store: Store, monkeypatch:
     written: list[str] = []
     monkeypatch.setattr(working_store.leases, "sign", lambda name, _: written.append(name))
     client = create_app(Settings(), working_store).test_client()
-    monkeypatch.setattr("evenhand.web.readiness.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("evenhand.web.context.time.monotonic", lambda: 1000.0)
     assert {client.get("/ready").status_code for _ in range(50)} == {200}
     assert written == ["ready"]
 

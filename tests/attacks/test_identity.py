@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from evenhand.app import create_app
-from evenhand.commands.users import users
+from evenhand.commands.people import users
 from evenhand.domain import normal_name
 from evenhand.settings import Settings
 from evenhand.store import Store
-from evenhand.web.dashboard import account
+from evenhand.web.dashboard import status as account
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.security import generate_password_hash

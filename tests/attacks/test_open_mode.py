@@ -19,7 +19,7 @@ from evenhand.label_studio.webhooks import ensure_webhook
 from evenhand.runs.schedule import pull_is_due
 from evenhand.settings import SECRET_HEADER, Settings
 from evenhand.store import Store
-from evenhand.web.session_key import open_link
+from evenhand.web.passwords import open_link
 from flask import Flask
 from flask.testing import FlaskClient
 

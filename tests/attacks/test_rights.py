@@ -13,8 +13,8 @@ from evenhand.app import create_app
 from evenhand.domain import ROLES
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
+from evenhand.web.auth import CALLERS, Right, rights
 from evenhand.web.passwords import hash_password
-from evenhand.web.rights import CALLERS, Right, rights
 from flask import Flask
 
 from harness.databases import new_store

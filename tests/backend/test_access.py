@@ -16,8 +16,8 @@ from evenhand.server.supervisor import refuse_open_doors
 from evenhand.settings import Settings, is_loopback
 from evenhand.store import Store
 from evenhand.web import auth
+from evenhand.web.auth import access_needed
 from evenhand.web.passwords import hash_password
-from evenhand.web.rights import access_needed
 from flask import Flask
 from flask.testing import FlaskClient
 

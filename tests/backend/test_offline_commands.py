@@ -10,16 +10,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fdr_core import Comparisons, DesignError, InputError, KnockoffLBI, detect
-from fdr_core.commands._selftest import selftest as run_selftest
 from fdr_core.commands._summary import summary
 from fdr_core.commands.analyze import analyze
 from fdr_core.commands.prepare import prepare
 from fdr_core.commands.selftest import selftest
+from fdr_core.commands.selftest import selftest as run_selftest
 from fdr_core.commands.simulate import simulate
 from fdr_core.engines import sum_comparisons
 from fdr_core.findings import FINDINGS
-from fdr_core.report.document import pseudonymised
-from fdr_core.report.values import plain
+from fdr_core.report.document import plain, pseudonymised
 from fdr_core.simulate import small_team
 
 

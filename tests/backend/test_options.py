@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from evenhand.errors import UnusableValueError
 from evenhand.project_config import ProjectConfig, parse_config
-from evenhand.web.dashboard.setting_fields import GROUPS
+from evenhand.web.dashboard.settings import GROUPS
 
 from fdr_core import KnockoffLBI
 from fdr_core.commands.analyze import analyze

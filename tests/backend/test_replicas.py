@@ -23,7 +23,7 @@ from evenhand.projects.reading import change_config
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from evenhand.store.schema import leases, runs
-from evenhand.web.session_key import TOKEN
+from evenhand.web.passwords import TOKEN
 from sqlalchemy import select, update
 
 from fdr_core.simulate import shaped

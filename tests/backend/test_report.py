@@ -25,8 +25,7 @@ from evenhand.store import Store
 
 from fdr_core import KnockoffLBI, detect
 from fdr_core.report import FILES, pseudonymised, render, report_of_data, write_report
-from fdr_core.report.document import file_data
-from fdr_core.report.tables import cell
+from fdr_core.report.document import cell, file_data
 from fdr_core.report.words import (
     ago,
     duration,

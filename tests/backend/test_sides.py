@@ -13,8 +13,7 @@ from evenhand.app import create_app
 from evenhand.domain import Trigger
 from evenhand.errors import StoreBusyError
 from evenhand.projects.overview import project_named
-from evenhand.projects.reading import change_config
-from evenhand.projects.sides import state_sides
+from evenhand.projects.reading import change_config, state_sides
 from evenhand.publish.follow_up import SOURCE, SWAPPED, undo_follow_up
 from evenhand.settings import Settings
 from evenhand.store import runs as leases

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from evenhand.cli import LazyGroup, main
 from evenhand.commands.operate import status
 
-from fdr_core.commands._summary import summary
-from fdr_core.commands._table import table
+from fdr_core.commands._summary import summary, table
 from fdr_core.commands.analyze import analyze
 from fdr_core.commands.simulate import simulate
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from fdr_core.commands._archives import LARGE_BYTES, choose
-from fdr_core.commands.analyze import analyze
+from fdr_core.commands.analyze import LARGE_BYTES, analyze, choose
 from fdr_core.simulate import small_team
 
 

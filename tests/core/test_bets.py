@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from fdr_core import Comparisons, detect
 from fdr_core.answers import Answers
-from fdr_core.randomisation.bets import CLICKS, as_e, log_e_values, log_factors, log_odds
 from fdr_core.randomisation.coins import Crowd
-from fdr_core.randomisation.shared import shared_coins
+from fdr_core.randomisation.shared import CLICKS, as_e, log_e_values, log_factors, log_odds, shared_coins
 from fdr_core.selection import closed_e_bh, e_bh
 
 Mask = NDArray[np.bool_]

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fdr_core.randomisation.alternatives import N_LEANS, LeanTable
-from fdr_core.randomisation.choices import ChoiceTable, weigh_choices
+from fdr_core.randomisation.choices import N_LEANS, ChoiceTable, LeanTable, weigh_choices
 
 #: One kind of answer, one slope; pulls from hardly anything to plain.
 PULL = np.linspace(0.02, 0.8, N_LEANS)

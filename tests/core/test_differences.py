@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fdr_core.differences import Opinions, differences
+from fdr_core.opinions import Opinions, differences
 
 
 def said(

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from fdr_core import SufficientStatistics
 from fdr_core.design import ridge_for
 from fdr_core.live import LiveConsensus, LiveCrowd, LiveEvidence, early_warnings, may_warn
-from fdr_core.randomisation.bets import CLICKS, N_BETS
+from fdr_core.randomisation.shared import CLICKS, N_BETS
 
 
 @given(st.floats(0.0, 1.0), st.sampled_from([1.0, 0.3]))

@@ -7,27 +7,27 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fdr_core import detect, pieces, simulate
+from fdr_core import codes, detect, simulate
 from fdr_core.simulate import Simulated
 
 
-@pytest.mark.parametrize("n", [0, 1, pieces.ROWS, pieces.ROWS + 1, 40 * pieces.ROWS + 7])
+@pytest.mark.parametrize("n", [0, 1, codes.ROWS, codes.ROWS + 1, 40 * codes.ROWS + 7])
 def test_rows_are_each_worked_on_once(n: int) -> None:
     times = np.zeros(n, dtype=np.int64)
 
     def work(rows: slice) -> None:
         times[rows] += 1
 
-    pieces.by_rows(work, n)
+    codes.by_rows(work, n)
     assert (times == 1).all()
 
 
 def test_few_pieces_stay_on_the_thread_that_asked_and_many_do_not() -> None:
     seen: set[int] = set()
-    pieces.for_each(lambda _: seen.add(threading.get_ident()), range(15))
+    codes.for_each(lambda _: seen.add(threading.get_ident()), range(15))
     assert seen == {threading.get_ident()}
     seen.clear()
-    pieces.for_each(lambda _: seen.add(threading.get_ident()), range(16))
+    codes.for_each(lambda _: seen.add(threading.get_ident()), range(16))
     assert threading.get_ident() not in seen
 
 
@@ -38,7 +38,7 @@ def test_an_error_of_a_piece_is_raised(n: int) -> None:
             raise ValueError("piece 2")
 
     with pytest.raises(ValueError, match="piece 2"):
-        pieces.for_each(work, range(n))
+        codes.for_each(work, range(n))
 
 
 def one_order_for_all() -> Simulated:
@@ -55,10 +55,10 @@ def test_detection_on_two_threads_equals_that_on_one(
 ) -> None:
     """Pieces so small that every loop over rows has many."""
     comparisons = make().comparisons
-    monkeypatch.setattr(pieces, "ROWS", 64)
+    monkeypatch.setattr(codes, "ROWS", 64)
     results = []
     for threads in (1, 2):
-        monkeypatch.setattr(pieces, "_THREADS", threads)
+        monkeypatch.setattr(codes, "_THREADS", threads)
         results.append(detect(comparisons, lbi=None))
     one, two = results
     assert one.flagged == two.flagged

@@ -15,7 +15,7 @@ from fdr_core.answers import Answers
 from fdr_core.audit.coins import effective_coins
 from fdr_core.codes import smallest_by
 from fdr_core.engines import sum_comparisons
-from fdr_core.inputs.label_keys import label_keys
+from fdr_core.inputs.item_keys import label_keys
 from fdr_core.randomisation.coins import Crowd, common_coins
 from fdr_core.randomisation.shared import PARTS, Known, cross_fitted, nothing_in_common, parts_of_coins
 from fdr_core.randomisation.units import UnitRows

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from fdr_core.answers import Answers
 from fdr_core.consensus.honest import Consensus, Grades, HonestModel
-from fdr_core.randomisation import tastes
-from fdr_core.randomisation.tastes import fit_tastes, who_has_many
+from fdr_core.randomisation import shared as tastes
+from fdr_core.randomisation.shared import fit_tastes, who_has_many
 
 JUDGES, ITEMS, EACH, SPREAD = 4, 6, 600, 0.8
 

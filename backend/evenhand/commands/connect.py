@@ -16,17 +16,20 @@ from evenhand.label_studio.webhooks import service_url
 from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.projects.reading import (
     ANEW,
+    ASSIGNMENTS,
     KEEP,
     answers_told,
+    assignment_of,
     change_config,
     confirm_reading,
     open_guesses,
     reading_of,
+    setting_of,
     settle_setup,
     setup_of,
+    state_sides,
 )
-from evenhand.projects.sides import ASSIGNMENTS, assignment_of, setting_of, state_sides
-from evenhand.runs.first_look import first_look
+from evenhand.runs.run import first_look
 from evenhand.store import Store
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN, other_controls
 from fdr_core.inputs.label_studio.words import answers_from

@@ -29,7 +29,7 @@ from evenhand.store.backup import read_manifest, write_backup
 from evenhand.store.backup import restore as put_back
 from evenhand.store.engine import open_engine
 from evenhand.store.runs import moves
-from evenhand.web.session_key import open_link
+from evenhand.web.passwords import open_link
 from fdr_core.report.words import duration, plural
 from fdr_core.terminal import Failure, printable
 

@@ -22,8 +22,7 @@ from evenhand.label_studio.payloads import (
 )
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioMissingError
 from evenhand.projects.overview import refresh_states
-from evenhand.projects.reading import check_answers, check_project, reading_of
-from evenhand.projects.solved import resolve_read
+from evenhand.projects.reading import check_answers, check_project, reading_of, resolve_read
 from evenhand.store import Store
 from evenhand.store.annotators import removed_name
 from fdr_core.inputs.label_studio.reading import Reading

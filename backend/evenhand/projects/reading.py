@@ -1,7 +1,7 @@
 """How a project's annotations are read: its settings laid over its label config."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -16,6 +16,29 @@ from fdr_core.inputs.label_studio.reading import Reading, Wanted, difference, re
 from fdr_core.inputs.label_studio.reading import resolve as resolve_wanted
 from fdr_core.inputs.label_studio.setup import Setup, parse_label_config
 from fdr_core.inputs.label_studio.words import meaning_text, option_for
+
+
+def resolve_solved(store: Store) -> None:
+    """Close problems of the service as a whole whose cause is gone."""
+    general = {problem.code for problem in store.problems.find() if problem.project_id is None}
+    if "webhook_unauthorized" in general and _events_are_taken_again(store):
+        store.problems.resolve(None, "webhook_unauthorized")
+
+
+def _events_are_taken_again(store: Store) -> bool:
+    """Whether an event was accepted after the last one that was refused."""
+    last = {"accepted": 0.0, "unauthorized": 0.0}
+    for row in store.events.counts():
+        if row["outcome"] in last:
+            last[row["outcome"]] = max(last[row["outcome"]], float(row["last_at"]))
+    return last["accepted"] > last["unauthorized"]
+
+
+def resolve_read(store: Store, project_id: int, *, newest: float | None, ahead: float) -> None:
+    """After a pull: close what it no longer sees, times in the future."""
+    if newest is None or newest <= store.clock() + ahead:
+        store.problems.resolve(project_id, "clock_skew")
+
 
 WANTED = ("control", "controls", "item_left", "item_right", "coin", "stratum")
 
@@ -228,3 +251,56 @@ def check_answers(store: Store, project: Project) -> None:
     known = {problem.code: problem.message for problem in store.problems.find(project.id)}
     if known.get("unreadable_answers") != message:
         store.problems.open(project.id, "unreadable_answers", message, remedy)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One answer to "how were sides assigned?": the setting it stands for, in words, and what follows."""
+
+    setting: str
+    words: str
+    follows: str
+
+
+ASSIGNMENTS: Mapping[str, Assignment] = {
+    "prepared": Assignment(
+        "audit",
+        "tasks made by `evenhand prepare`",
+        "The recorded coins are used: everybody with enough answers can be judged.",
+    ),
+    "shuffled": Assignment(
+        "random",
+        "shuffled by us per task",
+        "Your word stands for the coins: everybody with enough answers can be judged, and flags are wrong if it is "
+        "not so.",
+    ),
+    "unknown": Assignment(
+        "audit",
+        "not shuffled, or not known",
+        "The audit looks for itself: with unique pairs nobody can be judged, and nobody is accused.",
+    ),
+}
+
+
+def assignment_of(setting: str) -> str:
+    """The answer that a value of the setting `sides` stands for where nobody was asked."""
+    return "shuffled" if setting == "random" else "unknown"
+
+
+def setting_of(sides: str) -> str:
+    """The value of the setting `sides` that follows from an answer; a value of the setting stands for itself."""
+    return ASSIGNMENTS[sides].setting if sides in ASSIGNMENTS else sides
+
+
+def state_sides(store: Store, project: Project, sides: str, *, by: str) -> Project:
+    """Record a statement with its name and time, follow it, and ask for a run if it changes anything."""
+    known = store.statements.all(project.id)
+    setting = setting_of(sides)
+    if known and known[0]["sides"] == sides and project.config.get("sides") == setting:
+        return project
+    store.statements.add(project.id, sides, by)
+    is_new = project.config.get("sides") != setting
+    project = store.projects.set_config(project.id, parse_config({"sides": setting}, base=project.config), by=by)
+    if is_new:
+        store.runs.request(project.id, Trigger.CONNECT, by)
+    return project

@@ -15,8 +15,8 @@ from evenhand.projects.reading import reading_of
 from evenhand.publish.context import STATE, Context, content_hash
 from evenhand.settings import Settings
 from evenhand.store import Store
-from fdr_core.consensus.score_scale import expected_outcome
 from fdr_core.inputs.label_studio.reading import Reading
+from fdr_core.report.heaviest import expected_outcome
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenhand.store import Store
 from fdr_core import Detection, SufficientStatistics
-from fdr_core.report.values import plain
+from fdr_core.report.document import plain
 
 #: An order more probable than this needs no new answers.
 CERTAIN = 0.95

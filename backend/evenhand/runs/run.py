@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,26 @@ import pandas as pd
 from evenhand.domain import Project, RunResult
 from evenhand.judged import Policy
 from evenhand.project_config import ProjectConfig
-from evenhand.runs.controls import judged_beside
-from evenhand.runs.first_submissions import corrected, ranking_as_it_stands, report_revisions
 from evenhand.runs.live import settle_warnings, sides_remedy
 from evenhand.runs.review_priority import label_again
-from evenhand.runs.statistics import Current
+from evenhand.runs.statistics import (
+    Current,
+    StatisticsCache,
+    corrected,
+    judged_beside,
+    ranking_as_it_stands,
+    report_revisions,
+)
 from evenhand.store import Store
 from fdr_core import Detection, InputError, SufficientStatistics, detect, evidence
 from fdr_core._version import versions
+from fdr_core.answer_table import AnswerTable
+from fdr_core.audit import audit
+from fdr_core.errors import FdrCoreError
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
 from fdr_core.live import LiveEvidence as Process
-from fdr_core.report.values import plain
+from fdr_core.report.document import plain
 from fdr_core.report.words import ASK_SIDES
 from fdr_core.spending import LastingFlags, Spending
 
@@ -286,3 +294,42 @@ def _empty_result(current: Current, config: ProjectConfig) -> RunResult:
         data_hash=data_hash(current.statistics),
         flags=[],
     )
+
+
+HOW = {
+    "own coins": "annotators can be judged by their own coins",
+    "shared coins": "annotators can be judged by the coins of the tasks",
+    "both orders": "annotators can be judged by pairs shown in both orders",
+    "sides fixed": "annotators can be judged with the sides as they stood; early warnings are not given",
+    "none": "nobody can be judged yet",
+}
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """The audit in words, and the next step."""
+
+    answers: int
+    audit: str
+    next_step: str
+
+
+def first_look(store: Store, project: Project, *, page: str) -> FirstLook:
+    """Audit the stored answers of a project; `page` is where results will be shown."""
+    config = ProjectConfig.model_validate(project.config)
+    statistics = StatisticsCache(store).catch_up(project).statistics
+    if not len(statistics):
+        return FirstLook(0, "no answers yet", f"let people label; results appear at {page}")
+    note_left_out(store, project, statistics)
+    answers = len(statistics)
+    try:
+        asked = config.options.construction
+        found = audit(AnswerTable.of(statistics).audit_input(), q=config.q, method=asked, sides=config.sides)
+    except FdrCoreError as error:
+        return FirstLook(answers, str(error), "change the project's settings as the message says")
+    said = f"{HOW[found.how]}. {found.reasons[-1] if found.reasons else ''}".strip()
+    if found.how != "none":
+        return FirstLook(answers, said, f"a run has been asked for; see {page}")
+    if found.assessable.any():
+        return FirstLook(answers, said, sides_remedy(project))
+    return FirstLook(answers, said, f"let people label more; results appear at {page}")

@@ -22,7 +22,7 @@ from evenhand.label_studio.client import LabelStudioClient, client_from_settings
 from evenhand.label_studio.transport import LabelStudioError
 from evenhand.label_studio.webhooks import ensure_webhook
 from evenhand.logs import configure_logging
-from evenhand.projects.solved import resolve_solved
+from evenhand.projects.reading import resolve_solved
 from evenhand.publish import notify, publish_project
 from evenhand.runs.live import LiveDesk
 from evenhand.runs.run import analyse

@@ -11,10 +11,9 @@ from evenhand.errors import NotFoundError, PayloadError
 from evenhand.ingest.reviews import require_reviewer
 from evenhand.projects import overview, reading
 from evenhand.store.results import ANNOTATOR_COLUMNS, ITEM_COLUMNS
-from evenhand.web.auth import current_user
+from evenhand.web.auth import access, current_user
 from evenhand.web.context import get_store, json_body
 from evenhand.web.openapi import BIGGEST, ID, OBJECT, PAGING, Operations, Param, View
-from evenhand.web.rights import access
 from fdr_core import __version__
 from fdr_core.report.words import finding_words
 
@@ -257,7 +256,7 @@ def decide(project_id: int) -> dict[str, Any]:
     return decision_to_api(made)
 
 
-# Served by `evenhand.web.downloads`, which gives the dashboard the same files.
+# Served by `evenhand.web.context`, which gives the dashboard the same files.
 for _name, _type, _summary in (
     ("report.html", "text/html", "The report in one file"),
     ("report.json", "application/json", "The report as data"),

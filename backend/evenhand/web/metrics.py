@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from evenhand.store import Store
-from evenhand.web.rights import access
+from evenhand.web.auth import access
 
 BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"

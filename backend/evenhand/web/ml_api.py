@@ -14,10 +14,8 @@ from evenhand.json_values import few
 from evenhand.label_studio import payloads
 from evenhand.publish import predictions as predict
 from evenhand.settings import PROBE_HEADER
-from evenhand.web.auth import current_user
-from evenhand.web.context import get_services, get_settings, get_store, json_body, wants_html
-from evenhand.web.readiness import WORDS
-from evenhand.web.rights import access
+from evenhand.web.auth import access, current_user
+from evenhand.web.context import WORDS, get_services, get_settings, get_store, json_body, wants_html
 
 bp = Blueprint("ml_api", __name__)
 

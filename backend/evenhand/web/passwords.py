@@ -1,4 +1,4 @@
-"""Passwords: slow hashes made a few at a time, and a budget of guesses, so that guessing costs others nothing."""
+"""Passwords, and the key that signs sessions."""
 
 import hashlib
 import hmac
@@ -7,10 +7,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from evenhand.errors import TooManyAttemptsError
+from evenhand.private_files import secret_file
+from evenhand.settings import Settings
+from evenhand.store import Store
 
 #: Right credentials are remembered for so long: the hash is slow on purpose, Label Studio calls often.
 VERIFIED_SECONDS = 600.0
@@ -131,3 +135,37 @@ class PasswordDesk:
 
 def _too_many(wait: float) -> TooManyAttemptsError:
     return TooManyAttemptsError(f"too many failed attempts; try again in {max(wait, 1.0):.0f} s", max(wait, 1.0))
+
+
+FILE_NAME = "session.key"
+NAME = "session"
+TOKEN, TOKEN_FILE = "open token", "open.token"
+
+
+def session_key(settings: Settings, store: Store) -> str:
+    """The key; on SQLite it is kept out of the database, so that a copy or backup of it opens no session."""
+    return settings.secret_key or _kept_beside(store, NAME, FILE_NAME)
+
+
+def open_token(settings: Settings, store: Store) -> str:
+    """What lets in whoever started a service without credentials: one for each data folder, the same after a restart.
+
+    A service on loopback can be reached by everybody on the machine, and behind a proxy by everybody; the file can be
+    read by its owner alone.
+    """
+    return _kept_beside(store, TOKEN, TOKEN_FILE)
+
+
+def open_link(settings: Settings, store: Store) -> str:
+    """The address that opens the pages of a service without credentials."""
+    base = settings.public_url or f"http://{settings.host}:{settings.port}"
+    return f"{base}/ui/?token={open_token(settings, store)}"
+
+
+def _kept_beside(store: Store, name: str, file_name: str) -> str:
+    """A secret in a file beside a SQLite database, and not in it; else in the database, which replicas share."""
+    path = store.engine.url.database
+    if store.database.on_postgres or not path or path == ":memory:":
+        return store.secrets.get(name)
+    store.secrets.delete(name)
+    return secret_file(Path(path).with_name(file_name), lambda: secrets.token_urlsafe(48))

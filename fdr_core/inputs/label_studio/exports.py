@@ -11,8 +11,7 @@ import pandas as pd
 
 from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.inputs.columns import RawAnswers, RawSkips, show
-from fdr_core.inputs.item_keys import item_key
-from fdr_core.inputs.label_keys import drawn_sides
+from fdr_core.inputs.item_keys import drawn_sides, item_key
 from fdr_core.inputs.label_studio.account import Account
 from fdr_core.inputs.label_studio.answers import Given, Pair, read_answer, shown_contents
 from fdr_core.inputs.label_studio.reading import Reading, Wanted, candidates, resolve

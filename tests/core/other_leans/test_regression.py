@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
-from fdr_core.other_leans.regression import Regressions, regress, wald_p_values
+from fdr_core.other_leans.lists import Regressions, regress, wald_p_values
 from fdr_core.types import Floats, Ints
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from evenhand.cli import main
 
 from fdr_core import Comparisons
-from fdr_core.other_leans.taste import without_taste
+from fdr_core.other_leans.features import without_taste
 from fdr_core.report import render
 from tests.core.other_leans.test_detect_leans import crowd
 
