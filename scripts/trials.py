@@ -12,6 +12,7 @@ TRIALS: dict[str, tuple[str, ...]] = {
     "simulation": ("pytest", "-q", "-n", "2", "--dist", "worksteal", "tests/statistical"),
     "fuzz": ("tests.fuzz",),
     "storm": ("tests.label_studio.storm",),
+    "releases": ("tests.label_studio.releases",),
     "faults": ("tests.faults",),
     "attacks": ("tests.attacks", "--long"),
     "mutants": ("scripts.mutants",),

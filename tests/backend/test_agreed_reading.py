@@ -128,6 +128,20 @@ def test_a_rename_beside_a_new_control_credits_nothing_to_the_wrong_question(sto
     assert "setup_changed" in world.problems
 
 
+def test_a_control_that_came_and_went_is_no_former_name_of_another(stores: Store) -> None:
+    world = World(stores, ONE)
+    world.answer(0, "left")
+    world.pull()
+    world.pull(ABOVE)
+    world.answer(1, "right", "style")
+    world.pull(RENAMED)
+    world.answer(2, "right", "quality")
+    settle_setup(stores, world.project, "anew", by="lead")
+    world.pull()
+    assert world.outcomes == [1.0, None, -1.0]
+    assert world.project.config["control"] == "quality|pw"
+
+
 def test_other_items_are_asked_about_and_the_old_setup_back_closes_the_problem(stores: Store) -> None:
     world = World(stores, ONE)
     world.answer(0, "left")

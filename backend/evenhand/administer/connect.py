@@ -11,7 +11,7 @@ from evenhand.label_studio.payloads import clean
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioForbiddenError, LabelStudioRejectedError
 from evenhand.label_studio.webhooks import ensure_webhook, service_url
 from evenhand.project_config import ProjectConfig, parse_config
-from evenhand.projects.reading import check_project, resolve
+from evenhand.projects.reading import anew, check_project, resolve
 from evenhand.publish.alerts import LABEL_CONFIG
 from evenhand.settings import Settings, is_loopback
 from evenhand.store import Store
@@ -74,7 +74,8 @@ def connect_project(
     known = store.projects.find(client.url, ref)
     stated = {} if sides is None else {"sides": sides}
     config = parse_config({**values, **stated}, base=known.config if known else None)
-    is_agreed = known is not None and known.agreed is not None and not any(key in values for key in READING_KEYS)
+    is_read = known is not None and bool((known.agreed or {}).get("label_config"))
+    is_agreed = is_read and not any(key in values for key in READING_KEYS)
     if not is_agreed:
         reading = resolve(config, label_config, known.task_fields if known else ())
         if config.control is None and len(reading.controls) == 1:
@@ -86,7 +87,7 @@ def connect_project(
     store.projects.describe(project.id, title=title, label_config=label_config)
     project = store.projects.set_config(project.id, config, by=by)
     if not is_agreed:
-        project = store.projects.agree(project.id, None)
+        project = store.projects.agree(project.id, anew(project))
     project = check_project(store, project)
     return Connection(project, config, backend_was_new, webhook_changed)
 

@@ -65,26 +65,28 @@ def reading_of(project: Project) -> Reading | None:
 
     A labelling setup that changes later changes nothing of it until somebody says so.
     """
-    agreed = str((project.agreed or {}).get("label_config") or project.label_config)
-    return _reading(json.dumps(project.config, sort_keys=True), agreed, project.label_config, project.task_fields)
+    agreed = dict(project.agreed or {})
+    by, names = str(agreed.get("label_config") or project.label_config), frozenset(agreed.get("names") or ())
+    config = json.dumps(project.config, sort_keys=True)
+    return _reading(config, by, project.label_config, project.task_fields, names)
 
 
 @lru_cache(maxsize=256)
-def _reading(config: str, agreed: str, label_config: str, task_fields: tuple[str, ...]) -> Reading | None:
+def _reading(
+    config: str, agreed: str, label_config: str, task_fields: tuple[str, ...], names: frozenset[str]
+) -> Reading | None:
     """The reading of one state of a project; every event needs it and it hardly ever changes.
 
-    Answers under a name that no setup has are those of a control that was renamed: of the one that is read where it is
-    gone from today's setup and only one of its type is new there.
+    Answers under a name that no setup ever had are those of a control that was renamed before anybody looked; one that
+    is gone from today's setup is called there as the only new one of its type.
     """
     try:
         found = resolve(ProjectConfig.model_validate_json(config), agreed, task_fields)
     except UnusableValueError:
         return None
-    if agreed == label_config:
-        return found
     before, after = setup_of(agreed), setup_of(label_config)
     new_name = renamed_control(before, after, found.controls[0].name)
-    return replace(found, names=(before.names | after.names) - {new_name or ""})
+    return replace(found, names=(names | before.names | after.names) - {new_name or ""})
 
 
 def change_config(store: Store, project: Project, values: dict[str, Any], *, by: str) -> Project:
@@ -95,7 +97,7 @@ def change_config(store: Store, project: Project, values: dict[str, Any], *, by:
     config = parse_config(values, base=project.config)
     if any(config.to_json()[key] != project.config.get(key) for key in READING_KEYS) or reading_of(project) is None:
         resolve(config, project.label_config, project.task_fields)
-        store.projects.agree(project.id, None)  # who changes the reading has today's setup before their eyes
+        store.projects.agree(project.id, anew(project))  # who changes it has today's setup before their eyes
     store.projects.set_config(project.id, config, by=by)
     changed = check_project(store, store.projects.get(project.id))
     if changed.config["sides"] != project.config.get("sides"):
@@ -115,8 +117,11 @@ def check_project(store: Store, project: Project) -> Project:
     is_new = now is not None and not any(project.counts.get(status) for status in ("answer", "unreadable", "skip"))
     changes = [why] if now is None else [] if before is None or is_new else difference(before, now)
     agreed = dict(project.agreed or {})
-    if now is not None and not changes and agreed.get("label_config") != project.label_config:
-        project = store.projects.agree(project.id, {**agreed, "label_config": project.label_config})
+    is_agreed = now is not None and not changes
+    names = sorted({*agreed.get("names", ()), *setup_of(project.label_config).names})[:MOST_NAMES]
+    wanted = {**agreed, "names": names} | ({"label_config": project.label_config} if is_agreed else {})
+    if wanted != agreed and "label_config" in wanted:
+        project = store.projects.agree(project.id, wanted)
     is_kept = agreed.get("kept") == project.label_config
     said = {
         "configuration": (why, CORRECT) if before is None and now is None else None,
@@ -132,6 +137,13 @@ def check_project(store: Store, project: Project) -> Project:
     return project
 
 
+def anew(project: Project) -> dict[str, Any]:
+    """What stays of an agreement when the next reading that fits is to be agreed on: names that controls have had."""
+    return {"names": list((project.agreed or {}).get("names") or ())}
+
+
+#: Names of a labelling setup that are remembered.
+MOST_NAMES = 500
 CORRECT = "Correct the project's settings, or add a Pairwise control to its label config."
 KEEP, ANEW = "keep", "anew"
 
@@ -183,14 +195,15 @@ def settle_setup(store: Store, project: Project, choice: str, *, by: str) -> Pro
     if choice == KEEP:
         agreed = {**(project.agreed or {}), "kept": project.label_config}
         return check_project(store, store.projects.agree(project.id, agreed))
-    config = ProjectConfig.model_validate(project.config)
+    config, reading = ProjectConfig.model_validate(project.config), reading_of(project)
     before, after = setup_of(str((project.agreed or {}).get("label_config") or "")), setup_of(project.label_config)
-    old = config.control
-    if old is not None and after.control(old) is None:
-        new = renamed_control(before, after, old)
-        config = parse_config({"control": f"{new}|{old}" if new else None}, base=project.config)
+    old = reading.controls[0] if reading and len(reading.controls) == 1 else None
+    if old is not None and after.control(old.name) is None:
+        new = renamed_control(before, after, old.name)
+        control = "|".join((new, old.name, *old.names)) if new else None
+        config = parse_config({"control": control}, base=project.config)
     resolve(config, project.label_config, project.task_fields)
-    store.projects.agree(project.id, None)
+    store.projects.agree(project.id, anew(project))
     store.projects.set_config(project.id, config, by=by)
     store.projects.request_full_pull(project.id)
     return check_project(store, store.projects.get(project.id))

@@ -165,9 +165,9 @@ class ProjectStore(Aggregate):
         """The sequence number to pass as `as_of` for what a pull started now will find."""
         return self.get(project_id).seq
 
-    def agree(self, project_id: int, agreed: Mapping[str, Any] | None) -> Project:
-        """Note which labelling setup answers are read by, and what was said of it; None: the next one that fits."""
-        self._set(project_id, agreed=None if agreed is None else dict(agreed))
+    def agree(self, project_id: int, agreed: Mapping[str, Any]) -> Project:
+        """Note which labelling setup answers are read by, and what was said of it; without one the next that fits."""
+        self._set(project_id, agreed=dict(agreed))
         return self.get(project_id)
 
     def request_full_pull(self, project_id: int) -> None:
