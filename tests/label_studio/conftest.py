@@ -22,7 +22,7 @@ from evenhand.cli import main
 from evenhand.label_studio.transport import Transport
 from evenhand.logs import JsonFormatter
 from evenhand.publish import notify
-from evenhand.server.worker import Chores, Runs
+from evenhand.server.worker import CHORES_SIGN, RUNS_SIGN, Chores, Runs
 from evenhand.settings import TABLE, Settings
 from evenhand.store import Store, open_store
 from flask import Flask
@@ -246,7 +246,9 @@ class Stepped(Evenhand):
         self._open.callback(worker.close)
         session = self._open.enter_context(requests.Session())
         session.mount("http://", self.wire)
+        self._worker = worker
         self._chores, self._runs = Chores(worker, settings, "stepped", session), Runs(worker, "stepped")
+        self._sign()
         self._app = create_app(settings, web)
 
     def stop(self, *, kill: bool = False) -> None:
@@ -274,6 +276,12 @@ class Stepped(Evenhand):
         while self._runs.once():
             pass
         self._chores.once()
+        self._sign()
+
+    def _sign(self) -> None:
+        """What the worker's loop leaves for whoever asks whether it moves."""
+        for name in (CHORES_SIGN, RUNS_SIGN):
+            self._worker.leases.sign(name, "stepped")
 
     def wait_for(self, what: str, look: Callable[[], T]) -> T:
         for _ in range(ROUNDS):

@@ -102,9 +102,9 @@ def test_problem_names_its_project_and_leaves_the_status_when_it_is_solved(
     project = label_studio.create_project("Solved")["id"]
     evenhand.command("connect", str(project), *FIELDS, "--sides", "shuffled")
     (task,) = label_studio.import_tasks(project, [{"data": pair("m1", "m2")}])
-    odd = {"value": {"selected": "both"}, "from_name": "pw", "to_name": "pw", "type": "pairwise"}
+    odd = {"value": {"selected": "sideways"}, "from_name": "pw", "to_name": "pw", "type": "pairwise"}
     annotation = crowd[0].submit(task, [odd])
-    problem = f"Problem, project {project} (Solved): an answer cannot be judged"
+    problem = f"Problem, project {project} (Solved): 1 answer cannot be judged"
     evenhand.wait_for("the problem", lambda: problem in evenhand.command("status"))
     crowd[0].edit(annotation["id"], "left")
     evenhand.command("sync", str(project))
