@@ -19,7 +19,7 @@ from benchmarks.results.real_data import folder
 from fdr_core import Comparisons, detect
 from fdr_core.answer_table import AnswerTable
 from fdr_core.baselines import glm_bh
-from fdr_core.leans import absolute_leans
+from fdr_core.leans import ABSOLUTE, absolute_leans
 from fdr_core.simulate import unique_pairs
 from fdr_core.types import Floats
 from harness.breakers import PROOFS, many_items, one_sided_crowd
@@ -78,6 +78,7 @@ def seen(data: Comparisons, truth: Floats, *, with_glm: bool = False) -> Seen:
     by_label = dict(zip(data.annotators, truth, strict=True))
     size = np.abs([by_label[label] for label in result.flagged])
     rows = result.annotators.set_index("annotator").loc[list(data.annotators)]
+    is_absolute = result.lean_basis == ABSOLUTE  # else the audit took the sides for placed
     many = np.array([len(np.unique(data.coin[data.annotator == j])) for j in range(len(truth))]) >= FEWEST_COINS
     inside = (rows["bias_low"].to_numpy() <= truth) & (truth <= rows["bias_high"].to_numpy())
     by_glm = [abs(by_label[label]) >= LEANS for label in glm_bh(data, Q).flagged] if with_glm else [np.nan]
@@ -85,8 +86,8 @@ def seen(data: Comparisons, truth: Floats, *, with_glm: bool = False) -> Seen:
         float((size >= LEANS).sum()),
         float((size < EVEN).sum() / max(1, len(size))),
         float(len(result.exact.proven)),
-        float((rows["bias"].to_numpy() - truth).mean()),
-        float(inside[many].mean()),
+        float((rows["bias"].to_numpy() - truth).mean()) if is_absolute else np.nan,
+        float(inside[many].mean()) if is_absolute else np.nan,
         float((rows["bias_high"] - rows["bias_low"]).mean()),
         _plain_width(data),
         float(np.sum(by_glm)),
@@ -114,20 +115,28 @@ def _of_crowd(make: Callable[..., Any], number: int) -> Seen:
 
 def _row(name: str, draws: list[Seen], leaning: int | None) -> str:
     table = pd.DataFrame([vars(draw) for draw in draws])
-    mean, se = table.mean(), table.std() / np.sqrt(len(table))
+    mean, n = table.mean(), table.count()
+    se = (table.std() / n**0.5).to_dict()
     unbiased = "yes" if abs(mean["error"]) <= 2 * se["error"] else "NO"
     glm = "" if np.isnan(mean["by_glm"]) or leaning is None else f"{mean['by_glm']:.1f}"
     lists = "" if leaning is None else f"{mean['found']:.1f} of {leaning} (SE {se['found']:.1f})"
-    return (
-        f"| {name} | {len(table)} | {lists} | {glm} | {mean['share_even']:.3f} | {mean['proven']:.1f} | "
-        f"{mean['error']:+.4f} ({se['error']:.4f}) | {unbiased} | {mean['covered']:.3f} | {mean['width']:.3f} | "
-        f"{mean['plain_width']:.3f} |"
-    )
+    cells = [
+        name,
+        f"{n['error']} of {len(draws)}",
+        lists,
+        glm,
+        f"{mean['share_even']:.3f}",
+        f"{mean['proven']:.1f}",
+        f"{mean['error']:+.4f} ({se['error']:.4f})",
+        unbiased,
+        *(f"{mean[figure]:.3f}" for figure in ("covered", "width", "plain_width")),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 HEAD = (
-    "| set | draws | leaning found | GLM + BH | share even | proven | error of leans (SE) | within 2 SE | covered | "
-    "width | plain |\n|---|---|---|---|---|---|---|---|---|---|---|"
+    "| set | draws with absolute leans | leaning found | GLM + BH | share even | proven | error of leans (SE) | "
+    "within 2 SE | covered | width | plain |\n|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 

@@ -207,15 +207,17 @@ class _Tested:
 def _spoken_leans(leans: Leans, tested: _Tested) -> Leans:
     """Where a part of the answers speaks for the list, the lean and the interval are that part's."""
     for part, own in tested.part_leans.items():
-        seen = own.beside_tests(tested.judged, tested.tests.plain_p_value, tested.tests.side)
-        leans = leans.with_those_of(seen, tested.judged[tested.part == part])
+        spoken = tested.part == part
+        seen = own.beside_tests(tested.judged[spoken], tested.tests.side[spoken])
+        leans = leans.with_those_of(seen, tested.judged[spoken])
     return leans
 
 
 def _leans_beside(leans: Leans, tested: _Tested | None) -> Leans:
-    """Leans as the tests saw them, with intervals that leave out what these reject."""
+    """Leans as the tests saw them; intervals of those on the list leave out what the test rejects."""
     while tested:
-        seen = tested.leans.beside_tests(tested.judged, tested.tests.plain_p_value, tested.tests.side)
+        listed = tested.listed.flagged
+        seen = tested.leans.beside_tests(tested.judged[listed], tested.tests.side[listed])
         leans, tested = leans.with_those_of(seen, tested.judged), tested.beside
     return leans
 

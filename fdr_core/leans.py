@@ -20,7 +20,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import t as student_t
 
-from fdr_core import least_evidence
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.codes import are_all_different, compact_codes, first_rows, mix, smallest_by
 from fdr_core.design import DenseItems, SparseItems
@@ -65,14 +64,14 @@ class Leans:
             column[who] = getattr(other, name)[who]
         return replace(self, **columns)
 
-    def beside_tests(self, judged: Ints, p_value: Floats, side: Ints) -> Leans:
-        """Intervals that end short of 0 where a test of the `judged` speaks against no lean, and for the lean's side.
+    def beside_tests(self, listed: Ints, side: Ints) -> Leans:
+        """Intervals of the ``listed`` end short of 0 on the side that the test of each speaks for.
 
         The test weighs answers by what they tell and so sees more than a mean does; what either rejects is left out.
+        Of those on the list alone: of everybody whom it rejects, honest people's intervals would cover less.
         """
-        speaks = (p_value <= least_evidence.P_VALUE) & (side == np.sign(self.estimate[judged])) & (side != 0)
         low, high = self.low.copy(), self.high.copy()
-        left, right = judged[speaks & (side > 0)], judged[speaks & (side < 0)]
+        left, right = listed[side > 0], listed[side < 0]
         low[left], high[right] = np.maximum(low[left], SHORT_OF_0), np.minimum(high[right], -SHORT_OF_0)
         return replace(self, low=low, high=high)
 

@@ -167,16 +167,14 @@ def test_side_of_interest_needs_a_lean_large_enough() -> None:
     assert found.side_of_interest(0.0).tolist() == [1, -1, 1, 0]
 
 
-def test_interval_leaves_out_what_the_test_of_the_lean_rejects() -> None:
-    estimate, low, high = np.array(
-        [[0.3, -0.3, 0.3, 0.3, 0.3], [-0.1, -0.7, -0.1, -0.1, 0.1], [0.7, 0.1, 0.7, 0.7, 0.5]]
-    )
+def test_interval_of_somebody_on_the_list_leaves_out_what_the_test_rejects() -> None:
+    estimate, low, high = np.array([[0.3, -0.3, 0.3, 0.3], [-0.1, -0.7, -0.1, 0.1], [0.7, 0.1, 0.7, 0.5]])
     found = leans.Leans(estimate, low, high)
-    tested = found.beside_tests(np.arange(5), np.array([0.02, 0.02, 0.06, 0.02, 0.02]), np.array([1, -1, 1, -1, 1]))
-    assert (tested.low > 0).tolist() == [True, False, False, False, True]
-    assert (tested.high < 0).tolist() == [False, True, False, False, False]
-    assert tested.low[2:].tolist() == [-0.1, -0.1, 0.1]
-    assert tested.high[[0, 2, 3, 4]].tolist() == [0.7, 0.7, 0.7, 0.5]
+    seen = found.beside_tests(np.array([0, 1, 3]), np.array([1, -1, 1]))
+    assert (seen.low > 0).tolist() == [True, False, False, True]
+    assert (seen.high < 0).tolist() == [False, True, False, False]
+    assert seen.low[1:].tolist() == [-0.7, -0.1, 0.1]
+    assert seen.high[[0, 2, 3]].tolist() == [0.7, 0.7, 0.5]
 
 
 def test_lean_of_a_judge_of_one_pair_whose_choices_are_even_is_not_explained_away() -> None:
