@@ -160,6 +160,7 @@ class Task:
     updated_at: float
     deleted: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)  # of items that stand in a list
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # characters and marks of items that are texts
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,13 @@ class ProjectConfig(BaseModel):
     consensus: str = _option("consensus")
     parts: str = _option("parts")
     lbi: str = Field("", description=LBI_WORDS)
+    leans: Annotated[tuple[Literal["length", "format", "agreement"], ...], Field(max_length=3)] = Field(
+        (), description="Leans beyond position, by commas: length, format, agreement; empty: none."
+    )
+    lean_gold: Annotated[tuple[FieldName, ...], Field(max_length=200)] = Field(
+        (),
+        description="Whose answers tell quality: user ids or e-mail addresses, or ground_truth for answers marked so.",
+    )
     every_minutes: float | None = Field(
         60.0,
         ge=0.1,
@@ -92,7 +99,7 @@ class ProjectConfig(BaseModel):
         (), description="Who may decide: user ids, e-mail addresses or account names; empty: every reviewer."
     )
 
-    @field_validator("reviewers", "controls", mode="before")
+    @field_validator("reviewers", "controls", "leans", "lean_gold", mode="before")
     @classmethod
     def _names_from_text(cls, value: object) -> object:
         """Accept a comma list."""

@@ -14,6 +14,8 @@ from fdr_core.types import Ints, Words
 
 LONGEST_KEY = 80
 _URL = re.compile(r"^\s*(?:[a-z][a-z0-9+.-]*://|data:|/data/)", re.IGNORECASE)
+#: Line breaks, headings, list marks, emphasis, code and tables.
+_MARKS = re.compile(r"\n|^#{1,6} |^\s*(?:[-*+]|\d+\.) |\*\*|__|`|\|", re.MULTILINE)
 _HEAD = 40
 _DIGEST = 16
 _DRAWN = re.compile(r"drawn(?:-both)?:\d+:([0-9a-f]{12}):[0-9a-f]{16}")
@@ -85,6 +87,13 @@ def item_key(value: object) -> str:
     if len(plain) <= LONGEST_KEY and not is_url:
         return plain
     return f"{_readable_start(plain, is_url)} #{_hash(text)[:_DIGEST]}".strip()
+
+
+def text_size(value: object) -> tuple[int, int] | None:
+    """Characters and marks of formatting (line breaks, Markdown) of a text; None for what is no text, or an address."""
+    if not isinstance(value, str) or _URL.match(value):
+        return None
+    return len(value), len(_MARKS.findall(value))
 
 
 def _readable_start(plain: str, is_url: bool) -> str:

@@ -26,11 +26,12 @@ TEXT = ("annotator", "worker", "left", "right", "label", "choice", "coin", "task
 
 
 def feature_columns(names: Sequence[str]) -> list[str]:
-    """Name the columns that tell of the items or of their quality: gold, x_<feature>, <what>_left with <what>_right."""
+    """Name the columns on items or their quality: gold, is_ground_truth, x_<feature>, <what>_left with <what>_right."""
     offered = set(names)
     sided = {name for name in offered if name.endswith("_left") and f"{name.removesuffix('_left')}_right" in offered}
     sided |= {f"{name.removesuffix('_left')}_right" for name in sided}
-    return [name for name in names if name in sided or name == "gold" or name.startswith("x_")]
+    own = ("gold", "is_ground_truth")
+    return [name for name in names if name in sided or name in own or name.startswith("x_")]
 
 
 def read_frame(df: pd.DataFrame, *, skips: pd.DataFrame | None = None, where: str = "") -> RawAnswers:

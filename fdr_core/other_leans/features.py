@@ -5,9 +5,8 @@ mean square 1, so that a coefficient is the change in log odds at a typical diff
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,10 +19,8 @@ from fdr_core.comparisons import Comparisons
 from fdr_core.design import DENSE_ITEMS
 from fdr_core.errors import ConfigurationError, InputError
 from fdr_core.inputs.columns import read_times
+from fdr_core.inputs.item_keys import text_size
 from fdr_core.types import Floats, Ints
-
-#: Line breaks, headings, list marks, emphasis, code and tables.
-_MARKS = re.compile(r"\n|^#{1,6} |^\s*(?:[-*+]|\d+\.) |\*\*|__|`|\|", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Longer(Feature):
     chosen: str = "the longer item"
 
     def _difference(self, data: Comparisons) -> Floats:
-        return _log_ratio(*(np.maximum(n, 1) for n in _counts(data, "chars", len)))
+        return _log_ratio(*(np.maximum(n, 1) for n in _counts(data, "chars", 0)))
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class MoreFormatted(Feature):
     chosen: str = "the more formatted item"
 
     def _difference(self, data: Comparisons) -> Floats:
-        return _log_ratio(*(n + 1 for n in _counts(data, "marks", lambda text: len(_MARKS.findall(text)))))
+        return _log_ratio(*(n + 1 for n in _counts(data, "marks", 1)))
 
 
 @dataclass(frozen=True)
@@ -201,15 +198,18 @@ def refuse_unturned(value: Floats, pair: Ints, forward: Floats, name: str) -> No
         )
 
 
-def _counts(data: Comparisons, name: str, count: Callable[[str], int]) -> list[Floats]:
-    """Counts of both sides: given, or taken from the texts, each text once."""
+def _counts(data: Comparisons, name: str, place: int) -> list[Floats]:
+    """Counts of both sides: given, or taken from the texts by their place in `text_size`, each text once."""
     if data.features is not None and f"{name}_left" in data.features:
         return [_numbers(data, f"{name}_left"), _numbers(data, f"{name}_right")]
     found = []
     for column in ("text_left", "text_right"):
         codes, texts = pd.factorize(_column(data, column))
         _refuse_missing(data, np.where(codes < 0, np.nan, 0.0), column)
-        found.append(np.array([count(str(text)) for text in texts], dtype=np.float64)[codes])
+        sizes = [text_size(str(text)) for text in texts]
+        counts = np.array([np.nan if size is None else size[place] for size in sizes])[codes]
+        _refuse_missing(data, counts, f"text of {column}")
+        found.append(counts)
     return found
 
 

@@ -16,7 +16,7 @@ from evenhand.errors import PayloadError
 from evenhand.json_values import MAX_ID, Json, an_id, an_object, ids, objects, parse_json, parse_time, seen
 from evenhand.json_values import clean as clean
 from evenhand.judged import coin_label
-from fdr_core.inputs.item_keys import item_key
+from fdr_core.inputs.item_keys import item_key, text_size
 from fdr_core.inputs.label_studio.answers import Given, GivenStatus, Pair, read_answer, shown_contents
 from fdr_core.inputs.label_studio.reading import ReadControl, Reading
 from fdr_core.inputs.label_studio.results import annotator_of, field_value, lead_time_of, results_of
@@ -161,12 +161,14 @@ def read_task(task: Json, reading: Reading | None) -> Task:
     left = right = nothing
     coin = stratum = None
     labels: dict[str, str] = {}
+    contents: list[Any] = []
     if reading is not None:
         if reading.is_one_pair:
+            contents = [field_value(data, name) for name in (reading.item_left, reading.item_right)]
             left, right = item_of(data, reading.item_left), item_of(data, reading.item_right)
         else:
-            found = [_labelled(content) for content in shown_contents(data, reading)]
-            labels = {key: label for key, label in found if key and label}
+            contents = list(shown_contents(data, reading))
+            labels = {key: label for key, label in map(_labelled, contents) if key and label}
         coin = item_of(data, reading.coin)[0] if reading.coin else None
         stratum = item_of(data, reading.stratum)[0] if reading.stratum else None
     return Task(
@@ -180,6 +182,7 @@ def read_task(task: Json, reading: Reading | None) -> Task:
         is_labeled=labeled if isinstance(labeled, bool) else None,
         updated_at=parse_time(task.get("updated_at")) or parse_time(task.get("created_at")) or 0.0,
         labels=labels,
+        sizes={item_key(text): size for text in contents if (size := text_size(text))},
     )
 
 

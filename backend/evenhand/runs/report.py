@@ -6,6 +6,7 @@ from typing import Any
 
 from evenhand.domain import Decision, Run
 from evenhand.errors import NotFoundError
+from evenhand.runs.other_leans import put_together
 from evenhand.runs.statistics import history_words
 from evenhand.store import Store
 from fdr_core.report.document import DATA_KEYS, METHOD_KEYS, document, only, plain
@@ -55,6 +56,7 @@ def report_of_run(store: Store, run: Run, *, title: str | None = None) -> dict[s
         ranking=[{**row, "label": labels.get(row["item"])} for row in ranking],
         order_changes=store.rankings.order_changes(run.id, limit=MOST_CHANGES),
         versions=plain(run.versions or {}),
+        **put_together(summary, annotators),
     )
 
 

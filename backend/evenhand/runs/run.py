@@ -13,6 +13,7 @@ from evenhand.domain import Project, RunResult
 from evenhand.judged import Policy
 from evenhand.project_config import ProjectConfig
 from evenhand.runs.live import settle_warnings, sides_remedy
+from evenhand.runs.other_leans import by_annotator, other_leans
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import (
     Current,
@@ -73,7 +74,9 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
     progress(0.92, "evidence")
     settle_warnings(store, project, detection.audit.how, config.q, detection.audit.reasons)
     lasting, spent = _lasting_flags(store, project, detection, config.q)
-    annotators = _annotator_rows(store, project, detection, lasting)
+    beyond = other_leans(store, project, config)
+    annotators = _annotator_rows(store, project, detection, lasting, by_annotator(beyond["other_leans"]))
+    beyond["other_leans"] = [{**one, "annotators": []} for one in beyond["other_leans"]]  # theirs stand with them
     persistent = [row for row in annotators if row["persistent"]]
     again = label_again(store, project.id, detection, statistics)
     return RunResult(
@@ -83,7 +86,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         versions=versions(),
         audit=_with_command(plain(detection.audit.as_dict()), detection, project),
         guarantee=str(detection.guarantee),
-        summary={**_summary(detection, project, annotators, config), "label_again": again},
+        summary={**_summary(detection, project, annotators, config), "label_again": again, **beyond},
         timings=plain(detection.timings),
         data_hash=judged_hash,
         annotators=annotators,
@@ -189,7 +192,11 @@ def _lasting_flags(
 
 
 def _annotator_rows(
-    store: Store, project: Project, detection: Detection, lasting: Collection[str]
+    store: Store,
+    project: Project,
+    detection: Detection,
+    lasting: Collection[str],
+    leans: Mapping[str, dict[str, Any]],
 ) -> list[Mapping[str, Any]]:
     """The annotator table with lasting flags, live evidence and evidence in time."""
     _, live = store.live.get(project.id)
@@ -210,6 +217,7 @@ def _annotator_rows(
         row["persistent"] = row["annotator"] in lasting
         row.update(timed.get(row["annotator"], {}))
         row["controls"] = beside.get(row["annotator"])
+        row["leans"] = leans.get(row["annotator"])
         table.append(row)
     return table
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -235,6 +236,22 @@ class ComparisonStore(Aggregate):
             streaming = connection.execution_options(yield_per=LARGE_CHUNK).execute(query)
             yield project["seq"], (list(zip(*part, strict=True)) for part in streaming.partitions())
 
+    def with_texts(self, project_id: int) -> list[Row]:
+        """All judged answers, and those marked as ground truth, with how long and how formatted their items are."""
+        texts = {side: items.alias(side) for side in ("left", "right")}
+        sizes = [texts[side].c[name].label(f"{name}_{side}") for side in texts for name in ("chars", "marks")]
+        own = (comparisons.c.stratum, comparisons.c.ground_truth, comparisons.c.created_at)
+        with self._database.read(patient=True) as connection:
+            policy = replace(_policy(connection, project_id), ground_truth=True)
+            joined: Any = comparisons
+            for side, text in texts.items():
+                joined = joined.outerjoin(
+                    text, (text.c.project_id == project_id) & (text.c.item == comparisons.c[f"{side}_item"])
+                )
+            query = select(*_JUDGED[:4], _COIN.label("coin"), *own, *sizes).select_from(joined)
+            query = query.where(comparisons.c.project_id == project_id, *policy.sql(comparisons))
+            return [dict(row._mapping) for row in connection.execute(query.order_by(comparisons.c.annotation_id))]
+
     @contextmanager
     def answered(self, project_id: int, control: str) -> Iterator[Iterator[Sequence[Sequence[Any]]]]:
         """All answers to one of several controls, in parts of annotator, left, right, outcome, coin.
@@ -383,7 +400,11 @@ class ComparisonStore(Aggregate):
             rows = [{**own, "annotator_id": key, "first_seen": at} for key, at in sorted(merge.new_annotators.items())]
             connection.execute(self._database.insert_new(annotators), rows)
         if merge.new_labels:
-            rows = [{**own, "item": item, "label": label} for item, label in sorted(merge.new_labels.items())]
+            rows = [
+                {**own, "item": item, "label": label, "chars": chars, "marks": marks}
+                for item, label in sorted(merge.new_labels.items())
+                for chars, marks in [merge.sizes.get(item, (None, None))]
+            ]
             connection.execute(self._database.insert_new(items), rows)
         self._save_project(connection, project_id, merge, events)
 

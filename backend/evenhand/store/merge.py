@@ -64,6 +64,7 @@ class Merge:
         self.dirty_rows: set[int] = set()
         self.dirty_tasks: set[int] = set()
         self.new_labels: dict[str, str] = {}
+        self.sizes: dict[str, tuple[int, int]] = {}
         self.new_annotators: dict[str, float] = {}
         self.changes: list[Row] = []
         self.tally: Counter[str] = Counter()
@@ -74,6 +75,7 @@ class Merge:
         content = {**vars(task), "deleted": False}
         labels = {task.left_item: content.pop("left_label"), task.right_item: content.pop("right_label")}
         labels |= content.pop("labels")
+        self.sizes |= content.pop("sizes")
         old = self.tasks.get(task.task_id)
         if old is not None:
             if old["is_labeled"] is not None and content["is_labeled"] is None:

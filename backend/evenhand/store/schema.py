@@ -152,6 +152,7 @@ items = Table(
     metadata,
     project_column(),
     *needed(Text, "item", "label"),
+    *optional(BigInteger, "chars", "marks"),  # of texts
     PrimaryKeyConstraint("project_id", "item"),
 )
 
@@ -390,6 +391,7 @@ run_annotators = Table(
     Column("lbi_list", Boolean),
     Column("difference", Text),
     Column("controls", JSON(none_as_null=True)),  # what controls beside the deciding one say
+    Column("leans", JSON(none_as_null=True)),  # beyond position, by name
     PrimaryKeyConstraint("run_id", "annotator"),
     Index(None, "run_id", "position"),
 )

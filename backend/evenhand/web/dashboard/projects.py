@@ -18,6 +18,7 @@ from evenhand.label_studio.webhooks import service_url
 from evenhand.project_config import ProjectConfig
 from evenhand.projects.demo import DEMOS, load_demo
 from evenhand.projects.reading import ASSIGNMENTS, state_sides
+from evenhand.runs.other_leans import put_together
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_settings, get_store
 from evenhand.web.dashboard.annotator import queue_of
@@ -35,6 +36,7 @@ from evenhand.web.dashboard.blueprint import (
 )
 from fdr_core.findings import FINDINGS
 from fdr_core.report.opinions import lists_words
+from fdr_core.report.page import other_leans_html
 from fdr_core.report.words import KINDS, cause_of, guarantee_parts
 
 PAGE_SIZE = 50
@@ -70,6 +72,7 @@ def project(project_id: int) -> str:
         **project_page(found, run, "annotators"),
         **(_table(found, run) if run else {}),
         summary=(run.summary if run else None) or {},
+        other_leans=_other_leans(found, run) if run else "",
         waiting=store.comparisons.count_since(found.id, run.seq or 0) if run else found.counts.get("judged", 0),
         lists=lists_words((run.summary or {}), run.audit) if run else "",
         guarantee=guarantee_parts(run.guarantee if run else None),
@@ -78,6 +81,19 @@ def project(project_id: int) -> str:
         findings=FINDINGS,
         mark="" if run else mark_of(found),
     )
+
+
+def _other_leans(found: Project, run: Run) -> str:
+    """What the run found beyond position, as in its report; empty where nobody asked."""
+    summary, store = run.summary or {}, get_store()
+    if not summary.get("other_leans"):
+        return ""
+    people = store.annotators.get(found.id)
+    rows = [
+        {**row, "name": people[row["annotator"]].name if row["annotator"] in people else None}
+        for row in store.findings.all(run.id)
+    ]
+    return other_leans_html(put_together(summary, rows))
 
 
 def _warned(found: Project, run: Run | None) -> dict[str, Any]:

@@ -112,6 +112,20 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "choice",
                 JUDGES,
             ),
+            Field(
+                "leans",
+                "Leans beyond position",
+                "Names, separated by commas: length, format, agreement. Empty: none. Without gold they may only be "
+                "described.",
+                "list",
+            ),
+            Field(
+                "lean_gold",
+                "Gold for these",
+                "Whose answers tell which item is better: user ids or e-mail addresses, separated by commas, or "
+                "ground_truth for answers marked so. Imports carry that mark by default: name it only if it is true.",
+                "list",
+            ),
             Field("count_ground_truth", "Ground truth", "Also judge annotations marked as ground truth.", "switch"),
             Field(
                 "count_predictions",
