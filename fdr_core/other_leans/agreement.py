@@ -47,6 +47,7 @@ def agreement(data: Comparisons, *, q: float = 0.1, least: float = 0.2) -> LeanL
     found = Effects(mean, error, p_value, mean, np.maximum(mean - reach, -1.0), np.minimum(mean + reach, 1.0), n)
     table = as_table(data.annotators, found, q_value, on_list, partial(_sentence, least=least))
     promise = f"At most {q:.0%} of this list agree with the others by {least:g} or more on average, measured"
+    promise = "Nothing is promised: nobody was judged" if reasons else promise
     flagged = table.loc[table["flagged"], "annotator"].tolist()
     return LeanList("agreement", "what the others choose", "others", flagged, table, promise, reasons)
 
