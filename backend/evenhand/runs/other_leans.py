@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from fdr_core.other_leans.taste import without_taste
 
 from evenhand.domain import Project
 from evenhand.project_config import ProjectConfig
@@ -13,6 +12,7 @@ from evenhand.store import Store
 from fdr_core import Comparisons
 from fdr_core.errors import FdrCoreError
 from fdr_core.other_leans import AGREEMENT, LeanList, detect_leans
+from fdr_core.other_leans.features import without_taste
 from fdr_core.other_leans.gold import GROUND_TRUTH
 from fdr_core.report.document import LIST_KEYS, lean_document, only, taste_document
 
