@@ -14,8 +14,7 @@ from evenhand.app import create_app
 from evenhand.commands.operate import has_screen
 from evenhand.domain import ProjectRef
 from evenhand.ingest.pull import pull_project
-from evenhand.label_studio.client import client_from_settings, project_epoch
-from evenhand.label_studio.webhooks import ensure_webhook
+from evenhand.label_studio.client import client_from_settings, ensure_webhook, project_epoch
 from evenhand.runs.schedule import pull_is_due
 from evenhand.settings import SECRET_HEADER, Settings
 from evenhand.store import Store

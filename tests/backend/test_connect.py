@@ -15,9 +15,8 @@ from evenhand.commands._service import examine_service
 from evenhand.commands.connect import connect
 from evenhand.commands.projects import sync
 from evenhand.errors import UnusableValueError
-from evenhand.label_studio.client import LabelStudioClient
+from evenhand.label_studio.client import LabelStudioClient, ensure_webhook
 from evenhand.label_studio.transport import LabelStudioMissingError, Transport
-from evenhand.label_studio.webhooks import ensure_webhook
 from evenhand.project_config import Publish, parse_config
 from evenhand.publish.alerts import LABEL_CONFIG
 from evenhand.settings import Settings

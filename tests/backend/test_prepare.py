@@ -12,7 +12,8 @@ from evenhand.server.worker import Runs
 from evenhand.store import Store
 
 from fdr_core import Comparisons, ConfigurationError, InputError
-from fdr_core.commands._tasks import GROUP, Pairs, label_config, prepare, read_pairs, write_prepared
+from fdr_core.commands.prepare import GROUP, Pairs, label_config, read_pairs, write_prepared
+from fdr_core.commands.prepare import prepared as prepare
 from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN as COIN
 from fdr_core.inputs.label_studio.setup import parse_label_config

@@ -6,10 +6,9 @@ from typing import Any
 
 from evenhand.domain import Project, ProjectRef
 from evenhand.errors import UnusableValueError
-from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.client import LabelStudioClient, ensure_webhook, project_epoch, service_url
 from evenhand.label_studio.payloads import clean
 from evenhand.label_studio.transport import LabelStudioError, LabelStudioForbiddenError, LabelStudioRejectedError
-from evenhand.label_studio.webhooks import ensure_webhook, service_url
 from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.projects.reading import anew, check_project, resolve
 from evenhand.publish.alerts import LABEL_CONFIG

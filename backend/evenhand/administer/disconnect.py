@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from evenhand.domain import Kind, Project
-from evenhand.label_studio.client import LabelStudioClient
+from evenhand.label_studio.client import LabelStudioClient, service_url
 from evenhand.label_studio.transport import LabelStudioMissingError
-from evenhand.label_studio.webhooks import service_url
 from evenhand.publish.predictions import PREFIX as OUR_VERSIONS
 from evenhand.publish.tabs import is_ours
 from evenhand.settings import Settings

@@ -9,7 +9,7 @@ from functools import partial
 from evenhand.administer.connect import BACKEND_FIX, WEBHOOK_FIX
 from evenhand.domain import Project
 from evenhand.errors import BackendError, StoreError
-from evenhand.label_studio.client import LabelStudioClient
+from evenhand.label_studio.client import LabelStudioClient, service_url
 from evenhand.label_studio.payloads import TRAINING
 from evenhand.label_studio.transport import (
     LabelStudioError,
@@ -18,7 +18,6 @@ from evenhand.label_studio.transport import (
     TokenKind,
     knock,
 )
-from evenhand.label_studio.webhooks import service_url
 from evenhand.settings import PROBE_HEADER, SECRET_HEADER, Settings, is_loopback
 from evenhand.store import Store
 from evenhand.store.database import LITTLE_SPACE_BYTES

@@ -12,7 +12,7 @@ from evenhand.administer.connect import WHO_SEES_IT, connect_project
 from evenhand.commands._service import Service, open_service, says_what_is_wrong
 from evenhand.domain import Project, Trigger
 from evenhand.ingest.pull import PullReport, pull_project
-from evenhand.label_studio.webhooks import service_url
+from evenhand.label_studio.client import service_url
 from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.projects.reading import (
     ANEW,

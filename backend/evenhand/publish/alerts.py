@@ -9,10 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from evenhand.domain import Kind, Project, ProjectRef, shown_name
-from evenhand.label_studio.client import project_epoch, user_names
+from evenhand.label_studio.client import ensure_webhook, project_epoch, reached_at, user_names
 from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
 from evenhand.label_studio.transport import LabelStudioMissingError
-from evenhand.label_studio.webhooks import ensure_webhook, reached_at
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.publish.context import Context, content_hash
 from evenhand.publish.tabs import MOST_ANSWERS, heaviest, task_link, view_data

@@ -18,9 +18,8 @@ import requests
 from evenhand.domain import Kind, Lease, Project, Run, Trigger
 from evenhand.errors import BackendError, ConflictError, LeaseLostError, StoreDamagedError, StoreError
 from evenhand.ingest.pull import ProjectGoneError, name_annotators, pull_project
-from evenhand.label_studio.client import LabelStudioClient, client_from_settings
+from evenhand.label_studio.client import LabelStudioClient, client_from_settings, ensure_webhook
 from evenhand.label_studio.transport import LabelStudioError
-from evenhand.label_studio.webhooks import ensure_webhook
 from evenhand.logs import configure_logging
 from evenhand.projects.reading import resolve_solved
 from evenhand.publish import notify, publish_project

@@ -58,7 +58,7 @@ class Store:
         self.spending = SpendingStore(database)
         self.runs = RunStore(database, self.leases, self.findings, self.rankings, self.flags, self.spending)
         self.live = LiveStore(database)
-        self.statements = StatementStore(database)
+        self.statements = StatementStore(database, self.decisions)
         self.follow_ups = FollowUpStore(database)
         # What we told others, and who may ask.
         self.publications = PublicationStore(database)

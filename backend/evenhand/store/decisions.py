@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, select, update
 
 from evenhand.domain import ChainCheck, Choice, Decision, Page, Review
 from evenhand.errors import NotFoundError
-from evenhand.store.database import Aggregate, page, project_row
-from evenhand.store.schema import decisions, follow_ups, side_statements, spending
+from evenhand.store.database import Aggregate, Database, page, project_row
+from evenhand.store.schema import decisions, follow_ups, spending
 
 FIRST = "0" * 64
 ERASE = "erase"
@@ -19,6 +19,8 @@ ERASE = "erase"
 WITHDRAW = "withdraw"
 #: A line that tells how a setting was changed; its detail says which, from what, to what.
 SETTING = "setting"
+#: Where such a line comes from: a setting that changed, or what somebody stated about the sides.
+CHANGED, STATED = "settings", "statement"
 ERASED_AUTHOR = "erased"
 #: A line that takes a whole batch of somebody's answers out, of the time its detail names.
 WITHDRAW_ANSWERS = "withdraw_answers"
@@ -188,25 +190,32 @@ class DecisionStore(Aggregate):
     ) -> None:
         """Append a line for every setting that changes, within the transaction that changes it."""
         for key in (key for key in after if before.get(key) != after[key]):
-            last = self._last(connection, project_id)
             change = {"key": key, "from": before.get(key), "to": after[key]}
-            values: dict[str, Any] = {
-                "annotator_id": "",
-                "decision": SETTING,
-                "comment": f"{key}: {_shown(change['from'])} → {_shown(change['to'])}",
-                "author": by[:200],
-                "source": "settings",
-                "source_key": f"{SETTING}:{last.number + 1 if last else 1}",
-                "run_id": None,
-                "detail": json.dumps(change),
-            }
-            self._append_line(connection, project_id, last, values, None)
+            words = f"{key}: {_shown(change['from'])} → {_shown(change['to'])}"
+            self.note_in(connection, project_id, change, words, by, CHANGED)
+
+    def note_in(
+        self, connection: Connection, project_id: int, detail: Mapping[str, Any], words: str, by: str, source: str
+    ) -> None:
+        """Append a line about a setting: that it was CHANGED, or what somebody STATED about it."""
+        last = self._last(connection, project_id)
+        values: dict[str, Any] = {
+            "annotator_id": "",
+            "decision": SETTING,
+            "comment": words,
+            "author": by[:200],
+            "source": source,
+            "source_key": f"{source}:{last.number + 1 if last else 1}",
+            "run_id": None,
+            "detail": json.dumps(detail),
+        }
+        self._append_line(connection, project_id, last, values, None)
 
     def setting_changes(
         self, project_id: int, *, after: float = 0.0, until: float | None = None, limit: int = 200
     ) -> list[Decision]:
         """How settings were changed, newest first; of a time only, where one is given."""
-        mine = [decisions.c.project_id == project_id, ~_ABOUT_PEOPLE, decisions.c.recorded_at > after]
+        mine = [decisions.c.project_id == project_id, decisions.c.source == CHANGED, decisions.c.recorded_at > after]
         if until is not None:
             mine.append(decisions.c.recorded_at <= until)
         query = select(decisions).where(*mine).order_by(decisions.c.number.desc()).limit(limit)
@@ -324,19 +333,27 @@ def _digest(values: Mapping[str, Any]) -> str:
 
 
 class StatementStore(Aggregate):
-    """Statements about the sides of a project, the latest of which is in force."""
+    """What was said about the sides of a project: lines of its log, the latest of which is in force."""
+
+    def __init__(self, database: Database, log: DecisionStore) -> None:
+        super().__init__(database)
+        self._log = log
 
     def add(self, project_id: int, sides: str, said_by: str) -> None:
         """Keep a statement."""
-        values = {"sides": sides, "said_by": said_by[:200], "said_at": self._database.clock()}
         with self._database.write() as connection:
-            connection.execute(side_statements.insert().values(project_id=project_id, **values))
+            self._log.note_in(connection, project_id, {"key": "sides", "to": sides}, f"sides: {sides}", said_by, STATED)
 
     def all(self, project_id: int) -> list[dict[str, Any]]:
         """Every statement, the latest first: sides, said_by, said_at."""
-        query = select(side_statements).where(side_statements.c.project_id == project_id)
+        query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.source == STATED)
         with self._database.read() as connection:
-            return [dict(row) for row in connection.execute(query.order_by(side_statements.c.id.desc())).mappings()]
+            lines = connection.execute(query.order_by(decisions.c.number.desc())).all()
+        return [
+            {"sides": json.loads(line.detail)["to"], "said_by": line.author, "said_at": line.recorded_at}
+            for line in lines
+            if line.detail
+        ]
 
 
 class FollowUpStore(Aggregate):

@@ -320,15 +320,6 @@ erasures = Table(
     PrimaryKeyConstraint("ls_url", "token"),
 )
 
-side_statements = Table(
-    "side_statements",
-    metadata,
-    Column("id", RowId, primary_key=True),
-    project_column(),
-    *needed(Text, "sides", "said_by"),
-    Column("said_at", Double, nullable=False),
-)
-
 follow_ups = Table(
     "follow_ups",
     metadata,

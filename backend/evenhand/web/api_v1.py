@@ -77,7 +77,7 @@ def project(project_id: int) -> dict[str, Any]:
     """One project with its settings and open problems."""
     found = get_store().projects.get(project_id)
     problems = [vars(problem) for problem in get_store().problems.find(project_id)]
-    said = [_without(line, "id", "project_id") for line in get_store().statements.all(project_id)]
+    said = get_store().statements.all(project_id)
     return {**project_to_api(found), "problems": to_api(problems), "side_statements": to_api(said)}
 
 

@@ -12,9 +12,8 @@ from evenhand.administer.connect import connect_project
 from evenhand.domain import Project, Run, Trigger
 from evenhand.errors import NotFoundError, PayloadError, RequestError
 from evenhand.ingest.pull import pull_project
-from evenhand.label_studio.client import LabelStudioClient, client_from_settings
+from evenhand.label_studio.client import LabelStudioClient, client_from_settings, service_url
 from evenhand.label_studio.transport import LabelStudioError
-from evenhand.label_studio.webhooks import service_url
 from evenhand.project_config import ProjectConfig
 from evenhand.projects.demo import DEMOS, load_demo
 from evenhand.projects.reading import ASSIGNMENTS, state_sides
