@@ -19,6 +19,8 @@ def test_example_has_the_files_of_a_label_studio_backend() -> None:
         "docker-compose.yml",
         "README.md",
         "requirements.txt",
+        "requirements-test.txt",
+        ".dockerignore",
         "_wsgi.py",
         "model.py",
         "test_api.py",
@@ -29,7 +31,7 @@ def test_example_has_the_files_of_a_label_studio_backend() -> None:
 def test_example_compose_file_runs_server_and_worker_on_one_store() -> None:
     services = yaml.safe_load((FOLDER / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     assert services["worker"]["command"] == ["evenhand", "worker"]
-    assert services["worker"]["volumes"] == services["evenhand"]["volumes"] == ["./data/server:/data"]
+    assert services["worker"]["volumes"] == services["evenhand"]["volumes"] == ["data:/data"]
     assert services["evenhand"]["ports"] == ["9090:9090"]
 
 
@@ -50,4 +52,4 @@ def test_example_passes_its_own_test_under_the_installed_sdk(tmp_path: Path) -> 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options], cwd=FOLDER, env=environment, capture_output=True, text=True
     )
-    assert "3 passed" in done.stdout, done.stdout[-3000:]
+    assert "4 passed" in done.stdout, done.stdout[-3000:]
