@@ -284,9 +284,16 @@ def _test(name: str, x: Floats, group: Ints, coin: Ints) -> GroupTest:
 
 
 def _variance(a: Floats, group: Ints, coin: Ints, n_groups: int) -> float:
-    own = np.bincount(coin, a**2)
-    if np.bincount(coin).max() == 1:  # no coin in two groups: AA' is the identity
+    own, times = np.bincount(coin, a**2), np.bincount(coin)
+    if times.max() == 1:  # no coin in two groups: AA' is the identity
         return 2.0 * (n_groups - float((own**2).sum()))
+    if times.max() == 2:  # as every own coin is in its two items': AA' by the pairs of groups
+        rows, first, last = np.arange(len(coin)), np.zeros(len(own), dtype=np.int64), np.zeros(len(own), dtype=np.int64)
+        first[coin[::-1]], last[coin] = rows[::-1], rows
+        one, two = first[times == 2], last[times == 2]
+        low, high = np.minimum(group[one], group[two]), np.maximum(group[one], group[two])
+        beside = np.bincount(joint_codes(low, high), a[one] * a[two])
+        return 2.0 * (n_groups + 2.0 * float((beside**2).sum()) - float((own**2).sum()))
     A = sp.coo_array((a, (group, coin)), shape=(n_groups, len(own))).tocsr()
     gram = A @ A.T
     return 2.0 * (float((gram.data**2).sum()) - float((own**2).sum()))
