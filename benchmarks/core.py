@@ -24,7 +24,7 @@ from fdr_core.paper.copies import FixedKnockoffs
 from fdr_core.paper.draws import Fixed, Rule, loss_limit, run_draws
 from fdr_core.paper.paths import Races, follow
 from fdr_core.projection import fixed_design
-from fdr_core.simulate import shaped
+from harness.crowds import shaped
 
 #: Annotators, items, answers, path, and the seconds aimed at with knockoff LBI beside the decision.
 SIZES = [

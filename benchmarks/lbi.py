@@ -21,7 +21,7 @@ from fdr_core.answer_table import AnswerTable
 from fdr_core.audit import audit
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.run import LbiResult
-from fdr_core.simulate import shaped
+from harness.crowds import shaped
 
 #: (annotators, items, answers), and the seconds aimed at.
 SIZES = {(100, 100, 10_000): 0.5, (1_000, 200, 100_000): 3.5, (10_000, 200, 1_000_000): 30.0}

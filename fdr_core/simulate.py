@@ -221,36 +221,6 @@ def repeated_judges(
     return _simulated(judge, task_left[task], task_right[task], outcome, theta, side, task=task)
 
 
-def shaped(
-    n_annotators: int,
-    n_items: int,
-    n_comparisons: int,
-    *,
-    rng: Generator,
-    biased_share: float = 0.1,
-    bias: float = 0.5,
-) -> Simulated:
-    """
-    Simulate a crowd of any size for benchmarks: random pairs, scores N(0, 1), own coins.
-
-    Parameters
-    ----------
-    n_annotators, n_items, n_comparisons : int
-        The shape; with few comparisons some labels may not occur.
-    rng : Generator
-        Source of all randomness.
-    biased_share, bias : float
-        Share of annotators who click a side, and how often they do.
-    """
-    _check_probability(biased_share=biased_share, bias=bias)
-    annotator = rng.integers(n_annotators, size=n_comparisons)
-    left, right = _random_pairs(n_comparisons, n_items, rng=rng)
-    theta = rng.normal(size=n_items)
-    side = _sides(n_annotators, round(biased_share * n_annotators), rng=rng)
-    outcome = _click(_honest(left, right, 1.5 * theta, rng=rng), annotator, side, bias, rng=rng)
-    return _simulated(annotator, left, right, outcome, theta, side)
-
-
 def on_design(
     comparisons: Comparisons,
     *,

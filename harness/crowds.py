@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
+from fdr_core import simulate
 from fdr_core.comparisons import Comparisons
 from fdr_core.simulate import Simulated
 from fdr_core.types import Floats, Ints
@@ -151,3 +152,33 @@ def _known(comparisons: Comparisons, theta: Floats, side: Ints) -> Simulated:
     """Bring the truth into the order of the codes."""
     who, what = comparisons.annotators.astype(np.int64), comparisons.items.astype(np.int64)
     return Simulated(comparisons, side[who] != 0, theta[what], side[who])
+
+
+def shaped(
+    n_annotators: int,
+    n_items: int,
+    n_comparisons: int,
+    *,
+    rng: Generator,
+    biased_share: float = 0.1,
+    bias: float = 0.5,
+) -> Simulated:
+    """
+    Simulate a crowd of any size for benchmarks: random pairs, scores N(0, 1), own coins.
+
+    Parameters
+    ----------
+    n_annotators, n_items, n_comparisons : int
+        The shape; with few comparisons some labels may not occur.
+    rng : Generator
+        Source of all randomness.
+    biased_share, bias : float
+        Share of annotators who click a side, and how often they do.
+    """
+    annotator = rng.integers(n_annotators, size=n_comparisons)
+    left, right = simulate._random_pairs(n_comparisons, n_items, rng=rng)
+    theta = rng.normal(size=n_items)
+    side = simulate._sides(n_annotators, round(biased_share * n_annotators), rng=rng)
+    honest = simulate._honest(left, right, 1.5 * theta, rng=rng)
+    outcome = simulate._click(honest, annotator, side, bias, rng=rng)
+    return simulate._simulated(annotator, left, right, outcome, theta, side)

@@ -21,7 +21,7 @@ from evenhand.domain import Batch, plain_answer
 from evenhand.settings import Settings
 from evenhand.store import open_store
 
-from fdr_core.simulate import shaped
+from harness.crowds import shaped
 from harness.label_configs import PAIRWISE
 from harness.opened import token_header
 from harness.ports import free_port

@@ -30,8 +30,8 @@ from benchmarks.results.peers import quality as peer_quality
 from benchmarks.results.quality import CannotRunError, reported
 from benchmarks.results.render import write
 from benchmarks.results.summary import FAIL, NOT_RUN, PASS, TOO_FEW, Rate, Results
-from fdr_core.simulate import shaped
 from harness.breakers import BREAKERS
+from harness.crowds import shaped
 from harness.scenarios import SCENARIOS, generator
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.results.quality import CannotRunError
 from fdr_core.comparisons import Comparisons
-from fdr_core.simulate import shaped
+from harness.crowds import shaped
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL_CALL = (50, 200, 1500)

@@ -1,7 +1,7 @@
 """Tables of crowd platforms and samples of harnesses: whose fields they are is known, which of them is guessed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,6 +12,45 @@ from fdr_core.inputs.label_studio.words import paired_names
 from fdr_core.inputs.layouts import Layout
 from fdr_core.inputs.rows import outcomes_of
 from fdr_core.inputs.source import Record, Source
+
+_REMEDY = "record judge, shown_first, shown_second and answer (fdr_core.judges.record does)"
+
+
+def _refused(name: str, title: str, recognises: Callable[[Source], bool], fields: tuple[str, ...], why: str) -> Format:
+    def refuse(source: Source, **_: object) -> NoReturn:
+        raise InputError(f"{source.where}{why}; {_REMEDY}")
+
+    uses = dict.fromkeys(fields, "cannot be used: no side")
+    return Format(name, title, recognises, refuse, uses, lacks=(why,), refusal=f"{why}; {_REMEDY}")
+
+
+REFUSED = (
+    _refused(
+        "deepeval-arena",
+        "DeepEval arena test cases",
+        has_columns("contestants"),
+        ("contestants", "winner"),
+        "DeepEval draws the order of the contestants inside the metric and does not keep it, so a lean cannot be seen",
+    ),
+    _refused(
+        "langsmith",
+        "LangSmith pairwise feedback",
+        has_columns("comparative_experiment_id"),
+        ("run_id", "score"),
+        "LangSmith's pairwise feedback gives each run a score and does not keep which run was shown first, so a lean "
+        "cannot be seen",
+    ),
+    _refused(
+        "chosen-rejected",
+        "chosen and rejected answers",
+        has_columns("chosen", "rejected"),
+        ("chosen", "rejected"),
+        "the columns chosen and rejected (as in TRL, UltraFeedback, hh-rlhf, RewardBench) say which answer won, but "
+        "neither on which side it stood nor who judged: a lean cannot be seen in them; go back to the data they were "
+        "made from",
+    ),
+)
+
 
 _PARTICIPANT = ("PROLIFIC_PID", "Participant id", "participant_id", "prolific_id")
 

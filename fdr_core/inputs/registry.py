@@ -11,19 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fdr_core.errors import ConfigurationError, InputError
-from fdr_core.inputs import (
-    alpaca_eval,
-    arena,
-    argilla,
-    eval_logs,
-    guessed,
-    multipref,
-    pwcmp,
-    recorded,
-    refused,
-    rows,
-    tables,
-)
+from fdr_core.inputs import alpaca_eval, arena, argilla, eval_logs, guessed, multipref, pwcmp, recorded, rows, tables
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import POOLED, Format, Recognised, recognised_as
 from fdr_core.inputs.item_keys import item_key
@@ -94,7 +82,7 @@ FORMATS: Mapping[str, Format] = {
         arena.EVALICA,
         eval_logs.INSPECT,
         eval_logs.PROMPTFOO,
-        *refused.FORMATS,
+        *guessed.REFUSED,
         *guessed.FORMATS,
     )
 }

@@ -26,7 +26,7 @@ from evenhand.store.schema import leases, runs
 from evenhand.web.passwords import TOKEN
 from sqlalchemy import select, update
 
-from fdr_core.simulate import shaped
+from harness.crowds import shaped
 from harness.label_configs import PAIRWISE
 from harness.serving import start
 

@@ -7,6 +7,7 @@ from fdr_core import simulate
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import ConfigurationError
 from fdr_core.simulate import SCENARIOS, Simulated
+from harness import crowds
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -119,7 +120,7 @@ def test_growing_answers_arrive_in_time_and_mixed() -> None:
 
 
 def test_shaped_has_the_asked_for_shape() -> None:
-    s = simulate.shaped(50, 30, 5000, rng=rng())
+    s = crowds.shaped(50, 30, 5000, rng=rng())
     assert (len(s.comparisons), s.comparisons.n_annotators, s.comparisons.n_items) == (5000, 50, 30)
     assert s.is_biased.sum() == 5
 

@@ -101,7 +101,6 @@ class Merge:
         if comparison.status == "unreadable":
             self.tally["unreadable"] += 1
         if old is not None:
-            self._learn_digest(old, content)
             stays_deleted = old["deleted"] and (task_deleted or not self._overrules(old))
             same = not old["deleted"] and {name: old[name] for name in content} == content
             if stays_deleted or same or not self._yields(old, content, comparison.updated_at):
@@ -158,13 +157,6 @@ class Merge:
         row = self.rows[annotation_id]
         self._step(row, judged(row, former), judged(row, self.policy))
         self.dirty_rows.add(annotation_id)
-
-    def _learn_digest(self, old: Row, content: Row) -> None:
-        """Rows of older versions have no digest: the first state that is otherwise the same brings it."""
-        known = {**{name: old[name] for name in content}, "digest": content["digest"]}
-        if old["digest"] is None and content["digest"] is not None and known == content:
-            old["digest"] = content["digest"]
-            self.dirty_rows.add(old["annotation_id"])
 
     def _revision(self, old: Row | None, new: Row, by: str | None) -> str | None:
         """What kind of revision of somebody's answer this is; None for a first submission, or the same answer."""

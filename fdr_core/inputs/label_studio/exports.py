@@ -95,11 +95,6 @@ def shown_items(
         yield data_of(task), shown_contents(data_of(task), reading)
 
 
-def account_of(tasks: Sequence[Record], reading: Reading) -> Account:
-    """What reading these tasks gives, without the answers themselves."""
-    return _collect(tasks, reading, is_coin_required=False, where="")[2]
-
-
 def load_tasks(source: str | Path | Sequence[Record] | Record, *, where: str) -> list[Record]:
     """Load the export and bring JSON-MIN into the shape of JSON."""
     content: Any = Source(source, kind="json").document if isinstance(source, (str, Path)) else source
