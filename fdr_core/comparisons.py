@@ -26,6 +26,7 @@ from fdr_core.inputs.label_studio.exports import read_export
 from fdr_core.inputs.label_studio.reading import Wanted
 from fdr_core.inputs.label_studio.words import answers_from
 from fdr_core.inputs.likely_coin import MOST_COLUMNS, likely_coin
+from fdr_core.inputs.sanity import MEANT, looks_broken
 from fdr_core.inputs.source import Limits, Source
 
 CoinSource = Literal["coin", "task", "guessed", "own"]
@@ -187,6 +188,7 @@ class Comparisons:
         features: bool = False,
         fields: Mapping[str, Any] | None = None,
         swapped: str | Path | None = None,
+        one_sided: bool = False,
     ) -> Self:
         """
         Build from a file of any format that the registry knows: CSV, Parquet, JSON or JSON lines, gzipped or not.
@@ -209,6 +211,8 @@ class Comparisons:
             How a Label Studio export is read: parameters of `from_label_studio`; `answers` for any words.
         swapped : str or Path, optional
             A second file: the same pairs, row by row, in the other order.
+        one_sided : bool
+            Whether answers that all go to one side, of five annotators or more, are meant.
 
         Raises
         ------
@@ -221,6 +225,8 @@ class Comparisons:
         other = None if swapped is None else Source(swapped, limits=limits)
         read = registry.read(source, format=format, mapping=mapping, features=features, fields=fields, swapped=other)
         comparisons = cls._from_raw(read)._with_likely_coin(source, read)
+        if not one_sided and (seen := looks_broken(comparisons.annotator, comparisons.outcome)):
+            raise InputError(f"{source.where}{seen}; {MEANT}")
         return tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
 
     @classmethod

@@ -135,6 +135,11 @@ def format_options(command: Command) -> Command:
             help="A second file with the same pairs, row by row, in the other order.",
         ),
         click.option(
+            "--one-sided",
+            is_flag=True,
+            help="Answers that all go to one side are meant; otherwise five annotators of whom nobody chose one stop.",
+        ),
+        click.option(
             "--max-gigabytes",
             type=click.FloatRange(min=0, min_open=True),
             default=Limits.most_bytes / 1e9,
@@ -152,11 +157,11 @@ def format_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def gathered(
-        *, format_name: str, mapping: Any, swapped: Path | None, max_gigabytes: float, max_rows: int, **others: Any
+        *, format_name: str, mapping: Any, swapped: Path | None, one_sided: bool, max_gigabytes: float, max_rows: int, **others: Any
     ) -> Any:
         limits = Limits(most_bytes=int(max_gigabytes * 1e9), most_rows=max_rows)
         fields = {name: value for name in FIELDS if (value := others.pop(name)) is not None}
-        reading = {"format": format_name, "mapping": mapping, "limits": limits, "fields": fields, "swapped": swapped}
+        reading = {"format": format_name, "mapping": mapping, "limits": limits, "fields": fields, "swapped": swapped, "one_sided": one_sided}
         return command(**others, reading=reading)
 
     added: Command = gathered

@@ -16,6 +16,7 @@ from fdr_core.commands._options import Asked, detection_options, format_options,
 from fdr_core.commands._summary import say_left_out, summary, terminal_width
 from fdr_core.engines import FILE_ENGINES, read_statistics, sum_comparisons
 from fdr_core.engines.files import find_files, is_remote
+from fdr_core.inputs.sanity import MEANT, looks_broken
 from fdr_core.inputs.formats import POOLED, POOLED_NOTE
 from fdr_core.report import pseudonymised, render, report_of_data, write_report
 from fdr_core.report.document import file_data, sums_data
@@ -75,11 +76,15 @@ def sum_sources(
         comparisons = Comparisons.from_file(path, **(reading or {}))
         return Summed(sum_comparisons(comparisons), file_data(comparisons, path), comparisons)
     given = [name for name, value in ((reading or {}).get("fields") or {}).items() if value]
+    given += ["swapped"] if (reading or {}).get("swapped") else []
     if given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InputError(f"{options} applies to Label Studio exports, which are read with --engine memory")
+        raise InputError(f"{options} applies to files that are read with --engine memory")
     mapping = (reading or {}).get("mapping")
     statistics = read_statistics(sources, engine=chosen, master=master, mapping=mapping)
+    answers = statistics.answers()
+    if not (reading or {}).get("one_sided") and (seen := looks_broken(answers.annotator, answers.outcome)):
+        raise InputError(f"{name_of(sources)}: {seen}; {MEANT}")
     files = [] if any(is_remote(source) for source in sources) else find_files(sources)
     return Summed(statistics, sums_data(statistics, source=name_of(sources), files=files))
 

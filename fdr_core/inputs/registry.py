@@ -91,6 +91,7 @@ LABEL_STUDIO = (label_studio.JSON.name, label_studio.JSON_MIN.name, label_studio
 _IN_ORDERS = (*(layout.name for layout in LAYOUTS), *(format.name for format in guessed.FORMATS))
 #: Of a column in a message.
 LONGEST_NAME = 60
+_ANSWERS = {"choice", "outcome", "label"}
 MAPPABLE = ("annotator", "left", "right", "choice", "outcome", "label", *tables.OPTIONAL)
 
 
@@ -207,7 +208,8 @@ def _read_mapped(
 
 def _mapped(source: Source, mapping: Mapping[str, str], *, features: bool) -> pd.DataFrame:
     """The columns that a map names, under our names; a path leads below a record's fields."""
-    kept = [name for name in MAPPABLE if name in source.names and name not in mapping]
+    taken = {*mapping, *mapping.values(), *(_ANSWERS if _ANSWERS & set(mapping) else ())}
+    kept = [name for name in MAPPABLE if name in source.names and name not in taken]
     told = tables.feature_columns(source.names) if features else []
     ours = {**{name: name for name in (*kept, *told)}, **mapping}
     many = {name: column.split(",") for name, column in ours.items() if "," in column and column not in source.names}

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fdr_core.errors import InputError
-from fdr_core.inputs.columns import RawAnswers, RawSkips, read_choices, read_outcomes, read_winners
+from fdr_core.inputs.columns import RawAnswers, RawSkips, read_choices, read_outcomes, read_winners, show
 from fdr_core.inputs.reading import EXPECTED
 from fdr_core.inputs.source import Source
 
@@ -105,6 +105,11 @@ def _outcome(df: pd.DataFrame, *, where: str) -> NDArray[np.float64]:
     if has_outcome:
         return read_outcomes(df["outcome"], where=where)
     if has_choice:
+        if len(df) and (df["choice"].eq(df["left"]) | df["choice"].eq(df["right"])).all():
+            raise InputError(
+                f"{where}the choices name items ({show(df['choice'].iloc[0])}), not sides; rename the column to "
+                "`label`, or say --map label=choice"
+            )
         return read_choices(df["choice"], where=where)
     if "label" in df.columns:
         return read_winners(df["label"], df["left"], df["right"], where=where)
