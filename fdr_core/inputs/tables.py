@@ -105,7 +105,8 @@ def _outcome(df: pd.DataFrame, *, where: str) -> NDArray[np.float64]:
     if has_outcome:
         return read_outcomes(df["outcome"], where=where)
     if has_choice:
-        if len(df) and (df["choice"].eq(df["left"]) | df["choice"].eq(df["right"])).all():
+        choice, left, right = (df[name].astype(object) for name in ("choice", "left", "right"))
+        if len(df) and ((choice == left) | (choice == right)).all():
             raise InputError(
                 f"{where}the choices name items ({show(df['choice'].iloc[0])}), not sides; rename the column to "
                 "`label`, or say --map label=choice"

@@ -61,7 +61,7 @@ def test_analyze_folder_names_its_report_after_it(crowd: Path, tmp_path: Path, m
         ((), "DATA is missing"),
         (("a.csv", "--master", "local[2]"), "--master is the address of a Spark cluster"),
         (("a.csv", "b.csv", "--engine", "memory"), "the engine memory reads one"),
-        (("a.csv", "--engine", "duckdb", "--coin", "c"), "--coin applies to Label Studio exports"),
+        (("a.csv", "--engine", "duckdb", "--coin", "c"), "--coin applies to files that are read with --engine memory"),
     ],
 )
 def test_analyze_options_that_do_not_go_together_exit_2(arguments: tuple[str, ...], message: str) -> None:
