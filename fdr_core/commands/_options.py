@@ -157,11 +157,25 @@ def format_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def gathered(
-        *, format_name: str, mapping: Any, swapped: Path | None, one_sided: bool, max_gigabytes: float, max_rows: int, **others: Any
+        *,
+        format_name: str,
+        mapping: Any,
+        swapped: Path | None,
+        one_sided: bool,
+        max_gigabytes: float,
+        max_rows: int,
+        **others: Any,
     ) -> Any:
         limits = Limits(most_bytes=int(max_gigabytes * 1e9), most_rows=max_rows)
         fields = {name: value for name in FIELDS if (value := others.pop(name)) is not None}
-        reading = {"format": format_name, "mapping": mapping, "limits": limits, "fields": fields, "swapped": swapped, "one_sided": one_sided}
+        reading = {
+            "format": format_name,
+            "mapping": mapping,
+            "limits": limits,
+            "fields": fields,
+            "swapped": swapped,
+            "one_sided": one_sided,
+        }
         return command(**others, reading=reading)
 
     added: Command = gathered

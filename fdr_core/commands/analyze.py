@@ -16,8 +16,8 @@ from fdr_core.commands._options import Asked, detection_options, format_options,
 from fdr_core.commands._summary import say_left_out, summary, terminal_width
 from fdr_core.engines import FILE_ENGINES, read_statistics, sum_comparisons
 from fdr_core.engines.files import find_files, is_remote
-from fdr_core.inputs.sanity import MEANT, looks_broken
 from fdr_core.inputs.formats import POOLED, POOLED_NOTE
+from fdr_core.inputs.sanity import MEANT, looks_broken
 from fdr_core.report import pseudonymised, render, report_of_data, write_report
 from fdr_core.report.document import file_data, sums_data
 from fdr_core.terminal import exits_2_on_bad_input, with_parent
