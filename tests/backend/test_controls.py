@@ -152,7 +152,7 @@ def test_prediction_is_made_for_the_deciding_control_and_for_none_of_several_tog
 
 
 def test_tasks_to_label_anew_are_swapped_whichever_control_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.publish.follow_up.secrets.randbits", lambda bits: 1)
+    monkeypatch.setattr(follow_up, "drawn_coin", lambda *_: ("a coin", False))
     how = reading({"controls": ["best", "pw"], "item_left": "id1", "item_right": "id2"}, MIXED)
     data = {"answer1": "A", "answer2": "B", "id1": "a", "id2": "b"}
     swapped = follow_up._flipped({"id": 3, "data": data}, how, MIXED)

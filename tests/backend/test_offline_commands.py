@@ -13,8 +13,7 @@ from fdr_core import Comparisons, DesignError, InputError, KnockoffLBI, detect
 from fdr_core.commands._summary import summary
 from fdr_core.commands.analyze import analyze
 from fdr_core.commands.prepare import prepare
-from fdr_core.commands.selftest import selftest
-from fdr_core.commands.selftest import selftest as run_selftest
+from fdr_core.commands.selftest import score_methods, selftest
 from fdr_core.commands.simulate import simulate
 from fdr_core.engines import sum_comparisons
 from fdr_core.findings import FINDINGS
@@ -133,7 +132,11 @@ def test_analyze_pseudonymise_hides_names_and_file(tmp_path: Path) -> None:
     [
         ("annotator,left,right,choice\na,x,x,left\n", (), "compares item 'x' with itself"),
         ("annotator,left,right,choice\na,x,y,left\n", ("--q", "2"), "2.0 is not in the range 0<x<1"),
-        ("annotator,left,right,choice\na,x,y,left\n", ("--coin", "c"), "--coin applies to Label Studio exports only"),
+        (
+            "annotator,left,right,choice\na,x,y,left\n",
+            ("--coin", "c"),
+            "--coin does not apply to our own columns; leave it out",
+        ),
         ("annotator,left,right,choice\na,x,y,left\n", ("--answers", "{"), "not JSON"),
         ("annotator,left,right,choice\na,x,y,left\n", ("--answers", "A=up"), "expected left, right, tie"),
     ],
@@ -179,7 +182,7 @@ def test_selftest_scores_perfect_blind_and_impossible_methods() -> None:
 
     compared = {"everybody": lambda c: list(c.annotators), "nobody": lambda c: [], "impossible": impossible}
     moves: list[tuple[int, int]] = []
-    scores = run_selftest(
+    scores = score_methods(
         design, compared, runs=3, seed=0, n_biased=3, progress=lambda done, total: moves.append((done, total))
     )
     everybody, nobody, failed = scores
@@ -246,6 +249,6 @@ def test_pseudonymised_leaves_the_original_alone() -> None:
     }
     hidden = pseudonymised(report)
     assert hidden["annotators"] == [{"annotator": "annotator 1", "flagged": True}]
-    assert hidden["data"] == {"source": None, "answers": 1}
+    assert hidden["data"] == {"source": None, "answers": 1, "settings_changed": None}
     assert hidden["heaviest_answers"] == [{"annotator": "annotator 1", "task": None, "weight": 1.5}]
     assert report["annotators"][0]["annotator"] == "eve"

@@ -307,6 +307,6 @@ def test_stranger_logs_in_to_an_empty_service_and_loads_the_demo(
         page.get_by_role("button", name="Load the demo project").click()
         expect(page.locator(".figures-line")).to_contain_text("of 40 annotators", timeout=60_000)
         expect(page.locator(".reviewed")).to_contain_text("Reviewed 0 of")
-        expect(page.locator("table.annotators tbody tr").first).to_contain_text(re.compile("always (left|right)"))
+        expect(page.locator("table.annotators tbody tr").first).to_contain_text(re.compile("(left|right) side only"))
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()

@@ -36,7 +36,7 @@ def test_left_leaner_s_dot_lies_left_of_the_centre(page: Page, service: Service)
 def test_evidence_is_a_word_with_the_number_behind_it(page: Page, service: Service) -> None:
     page.goto(service.ui("projects/1?show=flagged"))
     cell = page.locator("td[data-label=Evidence]").first
-    expect(cell.locator("summary")).to_have_attribute("title", re.compile(r"adjusted p-value"))
+    expect(cell.locator("summary")).to_have_attribute("title", re.compile(r"own p-value .*, adjusted for all"))
     expect(cell.locator(".strength")).to_have_text(re.compile("strong|moderate|weak"))
     expect(cell.get_by_text("Exact test, p")).to_be_hidden()
     cell.locator("summary").click()
@@ -84,7 +84,7 @@ def test_review_bar_stays_in_sight_and_typing_a_comment_decides_nothing(page: Pa
     expect(page.get_by_role("button", name="Confirm")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize(("width", "most"), [(1440, 330), (390, 330)])
+@pytest.mark.parametrize(("width", "most"), [(1440, 345), (390, 345)])
 def test_first_annotator_stands_on_the_first_screen(
     browser: Browser, service: Service, watch: Watch, width: int, most: int
 ) -> None:
