@@ -175,11 +175,8 @@ def judge(
 ) -> dict[str, Any]:
     """Judge the sums and report."""
     other = asked.report(summed.comparisons, q=detection["q"]) if asked and asked.leans else {}
-    # Only the answers themselves know the column that was taken for the coin.
-    given = summed.comparisons
-    answers = given if given is not None and given.coin_source == "guessed" else summed.statistics
     with progress_bar("drawing") as progress:
-        found = detect(answers, **detection, progress=progress, clock=time.monotonic)
+        found = detect(summed.comparisons or summed.statistics, **detection, progress=progress, clock=time.monotonic)
     today = time.time() // 86_400 * 86_400
     return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today, **other)
 
