@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evenhand.domain import Project, ProjectRef
+from evenhand.domain import Project, ProjectRef, Trigger
 from evenhand.errors import UnusableValueError
 from evenhand.ingest.pull import pull_project
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
@@ -18,6 +18,7 @@ from evenhand.projects.reading import (
     reading_of,
     settle_setup,
 )
+from evenhand.server.worker import Runs
 from evenhand.store import Store
 
 from harness.databases import new_store
@@ -210,3 +211,15 @@ def test_unknown_words_are_named_with_the_option_by_a_pull_and_go_when_they_are_
     change_config(stores, world.project, {"answers": "Meh=tie"}, by="lead")
     world.pull()
     assert (world.outcomes, world.problems) == ([1.0, 0.0, 0.0], {})
+
+
+def test_a_run_says_in_its_audit_what_is_wrong_with_the_reading(stores: Store) -> None:
+    world = World(stores, choices("A", "B"))
+    for task in range(4):
+        world.answer(task, "A" if task else "Meh", "pref")
+    world.pull()
+    stores.runs.request(world.id, Trigger.MANUAL)
+    Runs(stores, "test").once()
+    run = stores.runs.latest(world.id)
+    assert run is not None
+    assert any("1 answer cannot be judged" in reason for reason in (run.audit or {})["reasons"])

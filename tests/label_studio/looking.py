@@ -31,8 +31,9 @@ def exported(label_studio: LabelStudioServer, project: int) -> Rows:
     for task in label_studio.export(project):
         for annotation in task["annotations"]:
             outcome = None
-            if not annotation["was_cancelled"] and annotation["result"]:
-                outcome = {"left": 1.0, "right": -1.0}[annotation["result"][0]["value"]["selected"]]
+            given = [result for result in annotation["result"] if result["from_name"] == "pw"]
+            if not annotation["was_cancelled"] and given:
+                outcome = {"left": 1.0, "right": -1.0}[given[0]["value"]["selected"]]
             user, data = str(annotation["completed_by"]), task["data"]
             rows[annotation["id"]] = (task["id"], user, outcome, data["id1"], data["id2"])
     return rows

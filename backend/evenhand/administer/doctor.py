@@ -25,7 +25,7 @@ from evenhand.store.runs import moves
 
 SKEW_SECONDS = 60.0
 #: Releases of Label Studio that the loop is tried with, the oldest and the newest.
-SUPPORTED = ("1.23", "1.23")
+SUPPORTED = ("1.21", "1.23")
 
 
 @dataclass(frozen=True)

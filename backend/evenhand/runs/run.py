@@ -84,7 +84,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         seed=config.options.seed,
         config=config.to_json(),
         versions=versions(),
-        audit=_with_command(plain(detection.audit.as_dict()), detection, project),
+        audit=_with_command(plain(detection.audit.as_dict()), detection, project, store),
         guarantee=str(detection.guarantee),
         summary={**_summary(detection, project, annotators, config), "label_again": again, **beyond},
         timings=plain(detection.timings),
@@ -136,8 +136,14 @@ def _asks_for_sides(detection: Detection) -> bool:
     return detection.audit.how == "none" and detection.audit.figures["assessable"] > 0
 
 
-def _with_command(audit: dict[str, Any], detection: Detection, project: Project) -> dict[str, Any]:
-    """The audit, with the command that answers its question."""
+#: Problems of how answers are read; a run's audit names those that are open.
+READING_PROBLEMS = frozenset({"unreadable_answers", "setup_changed", "reads_less", "reading_guessed", "configuration"})
+
+
+def _with_command(audit: dict[str, Any], detection: Detection, project: Project, store: Store) -> dict[str, Any]:
+    """The audit, with what is wrong with the reading of answers, and with the command that answers its question."""
+    wrong = [problem for problem in store.problems.find(project.id) if problem.code in READING_PROBLEMS]
+    audit = {**audit, "reasons": [*(f"Reading: {one.message}." for one in wrong), *audit["reasons"]]}
     if not _asks_for_sides(detection):
         return audit
     return {**audit, "remedies": [sides_remedy(project), *audit["remedies"]]}

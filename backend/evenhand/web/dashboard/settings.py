@@ -294,12 +294,13 @@ def _reading(found: Project) -> dict[str, Any]:
     store, reading = get_store(), reading_of(found)
     if reading is None:
         return {"reading": None, "unread": unread(store, found)}
-    read = [control.name for control in reading.controls]
+    read, told = [control.name for control in reading.controls], answers_told(store, found, reading)
     return {
         "reading": reading,
-        "told": answers_told(store, found, reading),
+        "told": told,
         "is_fixed": reading.form != "pair" or any(control.type == "pairwise" for control in reading.controls),
-        "guesses": open_guesses(found, reading),
+        "guesses": (guesses := open_guesses(found, reading)),
+        "notes": [guess for guess in guesses if not any(one.guess and guess.endswith(one.guess) for one in told)],
         "others": other_controls(setup_of(found.label_config), read),
         "unread": [row for row in unread(store, found) if row["word"] is None],
         "task_url": lambda task: task_url(found, task),
