@@ -78,7 +78,7 @@ class Comparison:
 
     `answers` holds the outcome of each control where several are read: one annotation stays one row under one coin.
     `digest` stands for what was answered, as Label Studio has it; `updated_by` says who wrote it last, None where
-    nobody is named, as in imports. `is_verified` is False where it came without credentials and was not read back.
+    nobody is named, as in imports.
     `word` is the answer as text, where it is one. A list gives `pairs` comparisons, a row each: the first has the
     annotation's own id and their number.
     """
@@ -100,7 +100,6 @@ class Comparison:
     answers: Mapping[str, float] | None = None
     digest: str | None = None
     updated_by: str | None = None
-    is_verified: bool = True
     word: str | None = None
     pairs: int | None = None
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from evenhand.app import create_app
 from evenhand.domain import Project, Role, Trigger
-from evenhand.ingest.events import handle_events
+from evenhand.ingest.events import build_batch, handle_events
 from evenhand.label_studio.payloads import read_event
 from evenhand.project_config import parse_config
 from evenhand.runs.report import report_of_run
@@ -214,6 +214,66 @@ def p_values(crowd: Crowd) -> dict[str, float]:
     run = crowd.store.runs.latest(crowd.project.id)
     assert run is not None
     return {str(row["annotator"]): row["p_value"] for row in crowd.store.findings.all(run.id)}
+
+
+def test_answers_that_only_events_know_are_evidence_until_a_pull_and_no_longer(crowd: Crowd) -> None:
+    """Whoever knows the webhook's secret invents answers of somebody; Label Studio's API never shows them."""
+    crowd.flagged()
+    before = p_values(crowd)
+    pull(crowd)
+    pairs = [f"item {number % ITEMS}" for number in range(121)]
+    invented = [crowd.add(VICTIM, left, right, "left", by=VICTIM) for left, right in pairwise(pairs)]
+    crowd.send([crowd.created(number) for number in invented])
+    assert crowd.flagged() == [str(VICTIM)]
+    for number in invented:
+        del crowd.answers[number]
+    pull(crowd)
+    assert crowd.flagged() == []
+    assert p_values(crowd) == pytest.approx(before)
+    found = {problem.code: problem.message for problem in crowd.store.problems.find(crowd.project.id)}
+    assert "never shown by Label Studio" in found["answers_revised"]
+
+
+def test_answers_that_a_pull_has_shown_stay_evidence_when_they_go(crowd: Crowd) -> None:
+    crowd.flagged()
+    before = p_values(crowd)
+    pull(crowd)
+    for number in crowd.of(VICTIM, "right"):
+        del crowd.answers[number]
+    pull(crowd)
+    crowd.flagged()
+    assert p_values(crowd) == before
+
+
+def pull(crowd: Crowd) -> None:
+    """What a full pull of Label Studio brings."""
+    as_of, project = crowd.store.projects.begin_pull(crowd.project.id), crowd.project
+    batch = build_batch(crowd.store, project, list(crowd.answers.values()), list(crowd.tasks.values()), as_of=as_of)
+    crowd.store.comparisons.apply(project.id, batch)
+    crowd.store.comparisons.delete_missing(project.id, set(crowd.answers), as_of=as_of)
+
+
+def test_one_who_skips_by_side_changes_nobody_else_s_p_value_and_is_found(crowd: Crowd) -> None:
+    """A saboteur took the proof from the whole project by 27 skips."""
+    crowd.flagged()
+    before, how = p_values(crowd), audit(crowd)["how"]
+    shown = [tuple(crowd.tasks[crowd.answers[number]["task"]]["data"].values()) for number in crowd.of(4, "right")]
+    skips = [crowd.add(VICTIM, left, right, "left", by=VICTIM) for left, right in shown[:27]]
+    crowd.send(
+        [{**crowd.created(number)} for number in skips if crowd.answers[number].update(was_cancelled=True) is None]
+    )
+    crowd.flagged()
+    after = p_values(crowd)
+    assert audit(crowd)["how"] == how
+    assert {key: value for key, value in after.items() if key != str(VICTIM)} == pytest.approx(
+        {key: value for key, value in before.items() if key != str(VICTIM)}
+    )
+
+
+def audit(crowd: Crowd) -> Any:
+    run = crowd.store.runs.latest(crowd.project.id)
+    assert run is not None
+    return run.audit
 
 
 def test_own_edit_is_a_fact_and_no_problem_and_the_ranking_follows_it(crowd: Crowd) -> None:

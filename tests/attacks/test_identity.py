@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from evenhand.app import create_app
 from evenhand.commands.people import users
 from evenhand.domain import normal_name
+from evenhand.ingest.reviews import refusal
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.web.dashboard import status as account
@@ -101,6 +102,7 @@ def test_reviewers_of_a_project_are_compared_alike(app: Flask, store: Store) -> 
     store.users.link("ben", "", "", by="an owner")
     assert decide(app, "ben")[0] == 200
     assert decide(app, "owner")[0] == 403
+    assert refusal(store, 1, LEANS, {"4", " Ben\u00a0"}) is None  # as an answer on a card names its author
 
 
 # -- the person's own token

@@ -44,6 +44,20 @@ def test_extra_params_change_nothing_about_how_people_are_judged(
     assert problem in sqlite_store.problems.find(1)  # health calls repeat it, and nobody is told again
 
 
+def test_extra_params_before_the_first_answer_name_fields_and_nothing_else(
+    local: FlaskClient, sqlite_store: Store, payload: Callable[[str], Any]
+) -> None:
+    local.post("/setup", json={**payload("req_setup"), "extra_params": {}})
+    before = sqlite_store.projects.get(1).config
+    local.post("/setup", json={**payload("req_setup"), "extra_params": {**HOSTILE_PARAMS, "item_left": "id1"}})
+    after = sqlite_store.projects.get(1).config
+    named = ("item_left", "item_right")
+    assert after["item_left"] == "id1"
+    assert {key: after[key] for key in after if key not in named} == {
+        key: before[key] for key in before if key not in named
+    }
+
+
 def test_extra_params_that_repeat_the_settings_open_no_problem(
     local: FlaskClient, sqlite_store: Store, payload: Callable[[str], Any]
 ) -> None:

@@ -117,7 +117,6 @@ def _handle_data(store: Store, settings: Settings, events: Sequence[Event]) -> l
         store.problems.open(project.id, "unverified_events", UNVERIFIED, CONNECT_FIRST)
     batch = replace(
         batch,
-        comparisons=[replace(row, is_verified=row.annotation_id not in unverified) for row in batch.comparisons],
         deleted_annotations=[key for event in events for key in event.deleted_annotations],
         deleted_tasks=[key for event in events for key in event.deleted_tasks],
         events=tuple(event_kind(event.action) for event in events),

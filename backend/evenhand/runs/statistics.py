@@ -125,6 +125,7 @@ WORDS: Mapping[str, str] = {
     "edit": "edited",
     "delete": "removed",
     "written": "written in their name",
+    "vanished": "told of by events and never shown by Label Studio, so they count for nothing",
     "author": "given another author",
     "task": "shown with other items",
     "mark": "marked as ground truth or not",

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, func, or_, select, update
+from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, delete, func, or_, select, update
 
 from evenhand.domain import Applied, Batch, Change, Page, Task, further_ids
 from evenhand.judged import Policy, coin_label
@@ -17,7 +17,17 @@ from evenhand.store.annotators import Erased
 from evenhand.store.database import CHUNK, Aggregate, Database, chunks, page, project_row, select_in, without_project
 from evenhand.store.engine import insert_into
 from evenhand.store.merge import Merge, Row
-from evenhand.store.schema import annotators, changes, comparisons, event_counts, items, projects, revisions, tasks
+from evenhand.store.schema import (
+    annotators,
+    changes,
+    comparisons,
+    event_counts,
+    items,
+    projects,
+    revisions,
+    spending,
+    tasks,
+)
 
 
 class EventStore(Aggregate):
@@ -393,6 +403,9 @@ class ComparisonStore(Aggregate):
             connection.execute(_INSERT_CHANGES, [{**own, **change} for change in merge.changes])
         if merge.revisions:
             connection.execute(revisions.insert(), [{**own, **revision} for revision in merge.revisions])
+        if merge.invented:  # runs may have spent evidence on what was never there: they begin anew
+            theirs = (spending.c.project_id == project_id, spending.c.annotator_id.in_(merge.invented - {None}))
+            connection.execute(delete(spending).where(*theirs))
         if merge.dirty_tasks:
             rows = [{**own, **merge.tasks[key]} for key in sorted(merge.dirty_tasks)]
             connection.execute(self._database.upsert(tasks), rows)

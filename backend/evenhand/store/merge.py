@@ -66,6 +66,8 @@ class Merge:
         self.new_labels: dict[str, str] = {}
         self.sizes: dict[str, tuple[int, int]] = {}
         self.new_annotators: dict[str, float] = {}
+        #: In whose names events told of answers that Label Studio's API never showed, and does not hold.
+        self.invented: set[str | None] = set()
         self.changes: list[Row] = []
         self.tally: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
@@ -94,13 +96,16 @@ class Merge:
         if comparison.annotator_id is None:
             comparison = _attributed(comparison, self.rows.get(key))
         content: Row = dict(vars(comparison))
-        by = content.pop("updated_by")
+        by, is_shown = content.pop("updated_by"), self.as_of is not None
         task = self.tasks.get(comparison.task_id) if comparison.task_id is not None else None
         task_deleted = task is not None and task["deleted"]
         old = self.rows.get(key)
         if comparison.status == "unreadable":
             self.tally["unreadable"] += 1
         if old is not None:
+            if is_shown and not old["is_verified"]:
+                old["is_verified"] = True
+                self.dirty_rows.add(key)
             stays_deleted = old["deleted"] and (task_deleted or not self._overrules(old))
             same = not old["deleted"] and {name: old[name] for name in content} == content
             if stays_deleted or same or not self._yields(old, content, comparison.updated_at):
@@ -111,6 +116,7 @@ class Merge:
             self.new_annotators.setdefault(comparison.annotator_id, comparison.created_at)
         first_seq, standing = (old["first_seq"], old["standing"]) if old else (None, None)
         new = {**content, "deleted": task_deleted, "first_seq": first_seq, "standing": standing}
+        new["is_verified"] = is_shown or bool(old and old["is_verified"])
         kind = self._revision(old, new, by)
         if kind is not None and standing is None:
             new["standing"] = FOREIGN if kind == "written" else KEPT
@@ -130,11 +136,15 @@ class Merge:
         for further in further_ids(annotation_id, old["pairs"] if old else None):
             self.delete(further)
         self.tally["deleted"] += 1
-        base = old or {**vars(TOMBSTONE), "annotation_id": annotation_id, "first_seq": None, "standing": None}
-        base = {key: value for key, value in base.items() if key != "updated_by"}
+        empty = {"annotation_id": annotation_id, "first_seq": None, "standing": None, "is_verified": False}
+        base = {key: value for key, value in (old or {**vars(TOMBSTONE), **empty}).items() if key != "updated_by"}
+        is_invented = self.as_of is not None and not base["is_verified"] and base["status"] in GIVEN
+        if is_invented:
+            base["standing"] = FOREIGN
+            self.invented.add(base["annotator_id"])
         self._replace(annotation_id, old, {**base, "deleted": True})
         if old is not None and old["status"] in GIVEN:
-            self._keep("delete", old, None, is_first=False, after=None)
+            self._keep("vanished" if is_invented else "delete", old, None, is_first=False, after=None)
 
     def delete_task(self, task_id: int) -> None:
         """Leave a tombstone for a task and for every annotation on it."""

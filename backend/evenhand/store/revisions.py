@@ -202,6 +202,8 @@ def _history(annotator_id: str, rows: Sequence[Any], gone: Collection[int]) -> H
             counts[what] = counts[what].with_one(row.outcome)
 
     for row in rows:
+        if row.kind == "vanished":
+            continue
         is_foreign = row.by_id is not None and row.by_id != annotator_id
         if row.kind == "delete":
             if row.annotation_id in gone:

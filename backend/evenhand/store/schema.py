@@ -92,7 +92,7 @@ comparisons = Table(
     Column("first_seq", BigInteger),
     Column("answers", JSON(none_as_null=True)),  # outcome by control, where several are read
     Column("digest", Text),
-    Column("is_verified", Boolean, nullable=False, server_default=true()),
+    Column("is_verified", Boolean, nullable=False, server_default=true()),  # Label Studio's API showed it
     Column("standing", Text),  # of `revisions`: null where the row itself is its author's first submission
     Column("word", Text),
     Column("pairs", SmallInteger),  # comparisons that the annotation holds, where they are several
