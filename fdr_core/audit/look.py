@@ -136,7 +136,7 @@ def _is_explained(gaps: Gaps, data: AuditInput, figures: dict[str, Any]) -> bool
     """Whether items stand left as often as the gaps between them explain, by half at least: what else puts them there
     is not known. Not asked where one order serves everybody: few coins decided it, by whatever rule.
     """
-    if figures["shared_coins"]:
+    if figures["shared_answers"] > 0.5:
         return True
     level, use = level_of_each(1, figures["coins"]), gaps.use
     for within in (None, *groups_of_coins(gaps, data.stratum, data.time).values()):
