@@ -132,7 +132,7 @@ def test_doctor_reads_everything_and_finds_what_points_nowhere(working_store: St
 
     assert integrity()
     with closing(sqlite3.connect(str(working_store.engine.url.database))) as raw, raw:
-        raw.execute("INSERT INTO items VALUES (77, 'a', 'b')")
+        raw.execute("INSERT INTO items (project_id, item, label) VALUES (77, 'a', 'b')")
     assert not integrity()
 
 
