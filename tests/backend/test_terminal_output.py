@@ -22,14 +22,15 @@ LONG = "annotator-with-a-name-that-nobody-would-shorten@example.org"
 def report(name: str = LONG) -> dict[str, Any]:
     row = {
         **{"annotator": name, "comparisons": 80, "left": 70, "right": 10, "ties": 0, "flagged": True},
-        **{"bias": 0.6, "bias_low": 0.4, "bias_high": 0.8, "q_value": 0.003, "lbi_share": 1.0},
+        **{"bias": 0.6, "bias_low": 0.4, "bias_high": 0.8, "p_value": 0.0001, "q_value": 0.003, "lbi_share": 1.0},
         **{"finding": "leans left", "difference": None},
     }
     return {
         "data": {"answers": 80, "annotators": 1, "items": 4},
         "annotators": [row],
         "method": {"decided_by": "exact"},
-        "audit": {"reasons": ["Sides look random."], "remedies": []},
+        "parameters": {"q": 0.1},
+        "audit": {"construction": "flip", "reasons": ["Sides look random."], "remedies": []},
         "guarantee": {"kind": "FDR, proven", "sentence": "At most about 1 in 10 is wrong."},
     }
 

@@ -39,11 +39,16 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def rounded(report: dict[str, Any]) -> Any:
+    """A report without the last digits, which depend on the order in which answers are summed."""
+    return json.loads(json.dumps(report), parse_float=lambda text: round(float(text), 12))
+
+
 def test_analyze_folder_pattern_and_file_report_the_same(crowd: Path) -> None:
     expected = report_of(crowd / "all.csv")
     for sources in ([crowd / "parts"], [crowd / "parts" / "*.parquet"], sorted((crowd / "parts").iterdir())):
         found = report_of(*sources)
-        assert {**found, "data": None} == {**expected, "data": None}
+        assert rounded({**found, "data": None}) == rounded({**expected, "data": None})
         same = ("answers", "annotators", "items", "ties", "coins", "coin_source", "excluded")
         assert [found["data"][name] for name in same] == [expected["data"][name] for name in same]
     forced = report_of(crowd / "all.csv", "--engine", "duckdb")
