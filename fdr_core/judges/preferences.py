@@ -1,4 +1,4 @@
-"""From comparisons to clean preference pairs: who wins each pair once the leans are taken out, and how surely."""
+"""From comparisons to preference pairs that train: who wins each pair, how surely, and what its votes are worth."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 from scipy.stats import norm
 
 from fdr_core import InputError
+from fdr_core.audit import PLACED
+from fdr_core.codes import distinct_partners
 from fdr_core.comparisons import Comparisons
 from fdr_core.detection import Detection
 from fdr_core.inputs.item_keys import item_key
@@ -21,55 +24,96 @@ from fdr_core.inputs.label_studio.formats import wanted_of
 from fdr_core.inputs.label_studio.seen import item_fields
 from fdr_core.inputs.registry import detect_format
 from fdr_core.inputs.source import Limits, Source
-from fdr_core.types import Floats, Ints
+from fdr_core.types import Floats, Ints, Mask
+
+#: How often two annotators agree about a pair, where the data have no two votes on one.
+AGREEMENT = 0.8
+#: Pairs with two votes or more from which their own agreement is used; and the range it is held to.
+_FEWEST_PAIRS, _RANGE = 30, (0.55, 0.98)
+#: Nobody's votes count for nothing.
+_MOST_LEAN = 0.95
 
 
 @dataclass(frozen=True)
 class Preferences:
     """
-    Pairs and their lean-corrected winners.
+    Pairs and their winners with the leans taken out.
 
     Attributes
     ----------
     table : DataFrame
-        chosen, rejected (labels of items), margin (difference of the corrected scores), probability (that the order is
-        right, given the answers), answers, votes (share of answers for the chosen), turned (whether a plain majority
-        had it the other way round).
+        chosen, rejected (labels of items), soft_label (probability that somebody without a lean prefers the chosen),
+        votes_chosen, votes_rejected (as given; a tie is half of either), weight (votes, those towards a flagged
+        annotator's side counted for what they tell), margin (difference of the corrected scores), probability (that
+        the order of the two is right, given the answers), turned (whether a plain majority had it the other way round).
     again : DataFrame
         The pairs to label again: those less certain than asked for, least certain first, with the reason.
+    reliability : float
+        The soft label of a pair with one vote.
+    note : str
+        Where the sides were stated to be random and the data speak against it: that nothing was taken out.
     """
 
     table: pd.DataFrame
     again: pd.DataFrame
+    reliability: float
+    note: str = ""
+
+    def certain(self, min_probability: float) -> pd.DataFrame:
+        """The pairs whose order is at least so certain."""
+        return self.table[_is_certain(self.table, min_probability)].reset_index(drop=True)
 
 
 def preferences(comparisons: Comparisons, detection: Detection, *, min_probability: float = 0.75) -> Preferences:
     """
-    Settle every pair that was compared.
+    Weigh every pair that was compared.
+
+    A vote towards the side that a flagged annotator clicks with probability c counts ``(1 - c) / (1 + c)``, the
+    probability that it was judged, all others 1. With S of n such votes for an item and ``Beta(k, k)`` preferences,
+    as the votes' own agreement has them, the soft label is ``(S + 2 k m) / (n + 2 k)``; m is one half, or what the
+    items' other pairs say.
 
     Parameters
     ----------
     comparisons : Comparisons
         The answers.
     detection : Detection
-        What `detect` found in them; its ranking takes the leans of the flagged out.
+        What `detect` found in them.
     min_probability : float
-        Less certain pairs go to the list to label again; 0.5 keeps all.
+        Pairs whose order is less certain are listed to be labelled again.
 
     Returns
     -------
     Preferences
     """
     pairs, code = _pairs(comparisons)
-    score, error = _scores(comparisons, detection)
+    is_refuted = detection.parameters["sides"] == "random" and detection.audit.found == PLACED
+    vote = np.where(comparisons.left == pairs[code, 0], 1.0, -1.0) * comparisons.outcome
+    weight = np.ones(len(vote)) if is_refuted else _weights(comparisons, detection)
+    k = _prior(code, vote, weight)
+    score, error = _scores(comparisons, detection, "raw_score" if is_refuted else "score")
     margin = score[pairs[:, 0]] - score[pairs[:, 1]]
+    n = np.bincount(code, weight)
+    # What else is known of the pair; a pair of its own is known by its votes alone.
+    met = distinct_partners(np.concatenate([pairs[:, 0], pairs[:, 1]]), np.tile(np.arange(len(pairs)), 2), len(score))
+    is_linked: Mask = np.asarray((met[pairs] > 1).all(axis=1))
+    prior = np.where(is_linked, expit(margin), 0.5)
+    label = (np.bincount(code, weight * (1 + vote) / 2) + 2 * k * prior) / (n + 2 * k)
     # The errors of two items may be opposed (they are, in pairs of their own), so their sum is the safe bound.
-    spread = error[pairs[:, 0]] + error[pairs[:, 1]]
-    table = _table(comparisons, pairs, code, margin, norm.cdf(np.abs(margin) / np.maximum(spread, 1e-12)))
-    is_sure = (table["probability"] >= min_probability) & (table["margin"] > 0)
-    again = table[~is_sure].sort_values("probability", kind="stable", ignore_index=True)
+    probability = norm.cdf(np.abs(margin) / np.maximum(error[pairs[:, 0]] + error[pairs[:, 1]], 1e-12))
+    table = _table(comparisons, pairs, code, vote, margin, label).assign(weight=n, probability=probability)
+    again = table[~_is_certain(table, min_probability)].sort_values("probability", kind="stable", ignore_index=True)
     reason = np.where(again["turned"], "the leans of flagged annotators had decided it", "too close to call")
-    return Preferences(table[is_sure].reset_index(drop=True), again.assign(reason=reason))
+    note = (
+        "Sides were stated to be random and the data speak against it: no lean was taken out of the votes."
+        if is_refuted
+        else ""
+    )
+    return Preferences(table, again.assign(reason=reason), (1 + k) / (1 + 2 * k), note)
+
+
+def _is_certain(table: pd.DataFrame, least: float) -> pd.Series[bool]:
+    return (table["probability"] >= least) & (table["margin"] > 0) & (table["soft_label"] > 0.5)
 
 
 def _pairs(comparisons: Comparisons) -> tuple[Ints, Ints]:
@@ -79,30 +123,50 @@ def _pairs(comparisons: Comparisons) -> tuple[Ints, Ints]:
     return pairs, code.ravel()
 
 
-def _scores(comparisons: Comparisons, detection: Detection) -> tuple[Floats, Floats]:
-    """Corrected score and its standard error of every item."""
+def _weights(comparisons: Comparisons, detection: Detection) -> Floats:
+    """What every vote counts: the probability that it was judged and not clicked."""
+    rows = detection.annotators.set_index("annotator").loc[list(comparisons.annotators)]
+    lean = np.where(rows["flagged"], rows["bias"].to_numpy(dtype=np.float64), 0.0)[comparisons.annotator]
+    c = np.minimum(np.abs(lean), _MOST_LEAN)
+    return np.asarray(np.where(comparisons.outcome * lean > 0, (1 - c) / (1 + c), 1.0))
+
+
+def _prior(code: Ints, vote: Floats, weight: Floats) -> float:
+    """``k`` of the Beta distribution under which two votes on a pair agree as often as they do here."""
+    one, two = np.bincount(code, weight * (1 + vote) / 2), np.bincount(code, weight * (1 - vote) / 2)
+    total, square = one + two, np.bincount(code, weight**2 * (1 + vote**2) / 2)
+    met = total**2 - np.bincount(code, weight**2)
+    several = met > 1e-9
+    agreement = AGREEMENT
+    if int(several.sum()) >= _FEWEST_PAIRS:
+        agreement = float(((one**2 + two**2 - square)[several]).sum() / met[several].sum())
+    agreement = float(np.clip(agreement, *_RANGE))
+    return (1 - agreement) / (2 * agreement - 1)
+
+
+def _scores(comparisons: Comparisons, detection: Detection, column: str) -> tuple[Floats, Floats]:
+    """Score and its standard error of every item."""
     ranking = detection.ranking.set_index("item").loc[list(comparisons.items)]
-    return ranking["score"].to_numpy(dtype=np.float64), ranking["se"].to_numpy(dtype=np.float64)
+    return ranking[column].to_numpy(dtype=np.float64), ranking["se"].to_numpy(dtype=np.float64)
 
 
-def _table(comparisons: Comparisons, pairs: Ints, code: Ints, margin: Floats, probability: Floats) -> pd.DataFrame:
-    n = len(pairs)
-    towards_first = np.where(comparisons.left == pairs[code, 0], 1.0, -1.0) * comparisons.outcome
-    answers = np.bincount(code, minlength=n)
-    votes = np.bincount(code, np.sign(towards_first), minlength=n)
-    is_first = margin >= 0
+def _table(
+    comparisons: Comparisons, pairs: Ints, code: Ints, vote: Floats, margin: Floats, label: Floats
+) -> pd.DataFrame:
+    first, second = (np.bincount(code, (1 + sign * np.sign(vote)) / 2) for sign in (1, -1))
+    is_first = (label > 0.5) | ((label == 0.5) & (margin >= 0))
     chosen = np.where(is_first, pairs[:, 0], pairs[:, 1])
     rejected = np.where(is_first, pairs[:, 1], pairs[:, 0])
-    share = (1 + np.where(is_first, votes, -votes) / answers) / 2
+    votes = np.where(is_first, first, second), np.where(is_first, second, first)
     return pd.DataFrame(
         {
             "chosen": comparisons.items[chosen],
             "rejected": comparisons.items[rejected],
-            "margin": np.abs(margin),
-            "probability": probability,
-            "answers": answers,
-            "votes": share,
-            "turned": share < 0.5,
+            "soft_label": np.where(is_first, label, 1 - label),
+            "votes_chosen": votes[0],
+            "votes_rejected": votes[1],
+            "margin": np.where(is_first, margin, -margin),
+            "turned": votes[0] < votes[1],
         }
     )
 

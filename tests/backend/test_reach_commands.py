@@ -262,9 +262,19 @@ def test_export_preferences_writes_full_texts_prompts_and_margins(tmp_path: Path
     assert len(rows) == 30
     assert all(row["prompt"].startswith("question") and len(row["chosen"]) > len(row["rejected"]) for row in rows)
     assert all(row["margin"] > 0 and 0.5 <= row["probability"] <= 1 for row in rows)
-    assert {"prompt", "chosen", "rejected", "margin"} <= set(rows[0])
+    assert {"prompt", "chosen", "rejected", "margin", "soft_label", "votes_chosen", "votes_rejected"} <= set(rows[0])
+    assert {row["votes_chosen"] + row["votes_rejected"] for row in rows} == {6}
     with (tmp_path / "export.again.csv").open(newline="") as file:
         assert next(csv.reader(file))[:3] == ["item_1", "item_2", "prompt"]
+
+
+def test_export_preferences_that_would_be_empty_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("annotator,left,right,choice\n" + "".join(f"ann,a{k},b{k},left\n" for k in range(20)))
+    answer = run("export-preferences", log, "--only-certain")
+    assert (answer.exit_code, "none of the 20 pairs is 0.75 certain" in answer.output) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+    assert run("export-preferences", log).exit_code == 0
 
 
 def test_export_preferences_of_models_asks_for_their_texts(tmp_path: Path) -> None:
