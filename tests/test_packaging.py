@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -215,3 +217,27 @@ def test_release_notes_are_the_part_of_the_changelog_on_the_version() -> None:
         release_notes.notes("0.3.0", changelog, '__version__ = "0.2.0"\n')
     with pytest.raises(SystemExit, match=r"no part \[0\.3\.0\]"):
         release_notes.notes("0.3.0", changelog, '__version__ = "0.3.0"\n')
+
+
+@pytest.mark.slow
+def test_action_judges_a_mapped_parquet_log_with_the_wheel_alone(elsewhere: Path, tmp_path: Path) -> None:
+    """The script of the action, in an environment that holds the wheel and the locked dependencies only."""
+    rng = np.random.default_rng(0)
+    first, second = np.array([rng.choice(12, size=2, replace=False) for _ in range(400)]).T
+    said = np.where(rng.random(400) < 0.8, "A", "B")
+    log = pd.DataFrame({"model": "gpt-x", "one": first, "two": second, "said": said, "flip": np.arange(400)})
+    log.to_parquet(tmp_path / "log.parquet")
+    (tmp_path / "evenhand").symlink_to(elsewhere.parent)
+    given = {
+        "LOG": "log.parquet", "JUDGE": "gpt-x", "MAX_LEAN": "0.1", "ALPHA": "0.05", "BASELINE": "", "ANYTIME": "false",
+        "UNDECIDED": "fail", "JUNIT": "gate.xml", "BADGE": "badge.svg", "FORMAT": "auto", "SIDES": "audit",
+        "MAP": "annotator=model left=one\nright=two choice=said coin=flip", "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }  # fmt: skip
+    script = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"][-1]["run"]
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], env=clean_environment(**given), capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, "outcome=fail" in (tmp_path / "output").read_text()) == (1, True), done.stderr
+    assert "| gpt-x | \u274c fail |" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "position lean: fail" in (tmp_path / "badge.svg").read_text(encoding="utf-8")

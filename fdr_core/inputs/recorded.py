@@ -3,7 +3,9 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from fdr_core.errors import InputError
 from fdr_core.inputs import rows
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format, has_columns
@@ -15,11 +17,27 @@ COLUMNS = ("judge", "shown_first", "shown_second", "answer", "coin", "time", "st
 
 def _read(source: Source) -> RawAnswers:
     frame = source.frame(COLUMNS, text=tuple(name for name in COLUMNS if name != "time"))
+    _refuse_two_recordings(frame, source.where)
     outcome = [_outcome(answer) for answer in frame["answer"]]
     names = {"judge": "annotator", "shown_first": "left", "shown_second": "right"}
     return rows.from_frame(
         frame.drop(columns="answer").rename(columns=names).assign(outcome=outcome), where=source.where
     )
+
+
+def _refuse_two_recordings(frame: pd.DataFrame, where: str) -> None:
+    """A coin of one judge shows one pair, once in an order: more are two recordings, perhaps of two judges."""
+    shown = [name for name in ("judge", "coin", "shown_first", "shown_second") if name in frame]
+    if "coin" not in shown:
+        return
+    twice = np.flatnonzero(frame.duplicated(shown) & frame["coin"].notna())
+    if len(twice):
+        row = frame.iloc[twice[0]]
+        raise InputError(
+            f"{where}row {twice[0] + 1}: {row['judge']} was asked twice in one order under the coin {row['coin']} "
+            f"({len(twice):,} such rows); these are two recordings under one name: give each judge a name of its own, "
+            "and one log per recording"
+        )
 
 
 def _outcome(answer: Any) -> float:

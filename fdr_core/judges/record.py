@@ -1,19 +1,23 @@
-"""Record a judge fairly: flip a coin, show the pair in that order, and write one line per answer.
+"""Record a judge fairly: ask in both orders, the first drawn by a coin, and write one line per answer.
 
-    recorder = Recorder("judge.jsonl", judge="gpt-x")
-    winner = recorder.compare({"model-1": text_1, "model-2": text_2}, ask)
+    winners = record(pairs, ask, "judge.jsonl", judge="gpt-x")
 
-`ask(first, second)` shows two contents in this order and answers "first", "second" or "tie" (also A, B, C, or a number
-from 1 for the first to -1 for the second). Each line of the log holds judge, shown_first, shown_second, answer, coin,
-seed and time; `evenhand analyze judge.jsonl` reads it without any option, and computes every order from its coin again.
+`pairs` are mappings from two names to what the judge is shown; `ask(first, second)` shows two contents in this order
+and answers "first", "second" or "tie" (also A, B, C, or a number from 1 for the first to -1 for the second). What the
+log holds is not asked again, so a run that broke off goes on where it was. Each line holds judge, shown_first,
+shown_second, answer, coin, seed, time and question; `evenhand analyze judge.jsonl` reads it without any option, and
+computes every order from its coin again.
 """
 
+import hashlib
 import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,7 +41,8 @@ class Recorder:
     Parameters
     ----------
     path : str or Path
-        JSON lines; answers are appended, and the coins of an existing log are continued.
+        JSON lines; answers are appended, and the coins of an existing log are continued. A last line that broke off is
+        dropped.
     judge : str
         Name of the judge: the model, its prompt and settings, whatever makes it another judge.
     seed : int, optional
@@ -52,10 +57,22 @@ class Recorder:
         self.path, self.judge = Path(path), judge
         self.seed = secrets.randbits(48) if seed is None else seed
         self._clock, self._lock = clock, threading.Lock()
-        self._flips = _lines(self.path)
+        lines = _whole_lines(self.path)
+        self._flips = len(lines)
+        self._known: dict[tuple[str, str], Mapping[str, Any]] = {
+            (line["question"], line["shown_first"]): line
+            for line in lines
+            if line.get("judge") == judge and "question" in line
+        }
 
     def compare(
-        self, pair: Mapping[str, Content], ask: Ask[Content], *, both_orders: bool = False, stratum: str | None = None
+        self,
+        pair: Mapping[str, Content],
+        ask: Ask[Content],
+        *,
+        both_orders: bool = False,
+        stratum: str | None = None,
+        again: bool = True,
     ) -> str | None:
         """
         Ask about a pair in the order that a coin decides, and record the answer.
@@ -70,6 +87,8 @@ class Recorder:
             Ask a second time with the sides swapped, under the same coin.
         stratum : str, optional
             What the pair belongs to, such as its prompt.
+        again : bool
+            Ask even if the log holds an answer to the same contents in the same order.
 
         Returns
         -------
@@ -80,23 +99,36 @@ class Recorder:
         if len(pair) != 2:
             raise ValueError(f"the pair has {len(pair)} items; expected two, by name")
         one, two = pair
+        question = _question(pair, stratum, both_orders)
+        known = {first: self._known.get((question, first)) for first in ({} if again else pair)}
         coin, is_heads = self._flip(one, both_orders)
+        if told := next(filter(None, known.values()), None):  # the other order belongs under the coin that was drawn
+            coin, is_heads = told["coin"], (told["shown_first"] == one)
         orders = [(one, two) if is_heads else (two, one)]
         if both_orders:
             orders.append((orders[0][1], orders[0][0]))
-        winners = {self._ask(first, second, pair, ask, coin, stratum) for first, second in orders}
+        winners = set()
+        for first, second in orders:
+            line = known.get(first) or self._ask(first, second, pair, ask, coin, stratum, question)
+            winners.add(_winner(line))
         return winners.pop() if len(winners) == 1 else None
 
     def _ask(
-        self, first: str, second: str, pair: Mapping[str, Content], ask: Ask[Content], coin: str, stratum: str | None
-    ) -> str | None:
+        self,
+        first: str,
+        second: str,
+        pair: Mapping[str, Content],
+        ask: Ask[Content],
+        coin: str,
+        stratum: str | None,
+        question: str,
+    ) -> Mapping[str, Any]:
         answer = _normal(ask(pair[first], pair[second]))
         line: dict[str, Any] = {"judge": self.judge, "shown_first": first, "shown_second": second, "answer": answer}
-        line |= {"coin": coin, "seed": self.seed, "time": self._clock()}
-        self._write(line if stratum is None else line | {"stratum": stratum})
-        if isinstance(answer, float):
-            return first if answer > 0 else second if answer < 0 else None
-        return {"first": first, "second": second}.get(answer)
+        line |= {"coin": coin, "seed": self.seed, "time": self._clock(), "question": question}
+        line |= {} if stratum is None else {"stratum": stratum}
+        self._write(line)
+        return line
 
     def _flip(self, one: str, both_orders: bool) -> tuple[str, bool]:
         """The next coin: its name, and whether ``one`` is shown first; seed, judge and number decide."""
@@ -109,35 +141,66 @@ class Recorder:
         text = json.dumps(line, ensure_ascii=False) + "\n"
         with self._lock, self.path.open("a", encoding="utf-8") as file:
             file.write(text)
+            self._known[line["question"], line["shown_first"]] = line
 
 
-def recorded(
-    ask: Ask[Content], path: str | Path, *, judge: str, seed: int | None = None, both_orders: bool = False
-) -> Callable[[Mapping[str, Content]], str | None]:
+def record(
+    pairs: Iterable[Mapping[str, Content]],
+    ask: Ask[Content],
+    path: str | Path,
+    *,
+    judge: str,
+    both_orders: bool = True,
+    strata: Iterable[str] | None = None,
+    workers: int = 8,
+    seed: int | None = None,
+) -> list[str | None]:
     """
-    Wrap a judge function so that every call flips a coin and is recorded.
+    Ask a judge about every pair, several side by side, and nothing that its log answers already.
 
     Parameters
     ----------
-    ask : callable
-        As in `Recorder.compare`.
-    path, judge, seed
-        As in `Recorder`.
-    both_orders : bool
-        Ask every pair in both orders.
+    pairs, ask, path, judge, both_orders, seed
+        As in `Recorder` and `Recorder.compare`; `ask` is called from several threads.
+    strata : iterable of str, optional
+        What each pair belongs to, such as its prompt.
+    workers : int
+        Questions that are asked at a time.
 
     Returns
     -------
-    callable
-        Takes a mapping from two names to contents and gives the name of the winner, or None.
+    list of str or None
+        The winner of every pair, None where the two orders disagree or nobody won.
+
+    Raises
+    ------
+    Exception
+        What `ask` raised first, after the others have been answered and written; call again to go on.
     """
     recorder = Recorder(path, judge=judge, seed=seed)
+    asked: dict[str, Future[str | None]] = {}
+    order = []
+    with ThreadPoolExecutor(workers) as pool:
+        for pair, stratum in zip(pairs, repeat(None) if strata is None else strata, strict=False):
+            question = _question(pair, stratum, both_orders)
+            if question not in asked:
+                put = partial(recorder.compare, both_orders=both_orders, stratum=stratum, again=False)
+                asked[question] = pool.submit(put, pair, ask)
+            order.append(question)
+    return [asked[question].result() for question in order]
 
-    @wraps(ask)
-    def compare(pair: Mapping[str, Content]) -> str | None:
-        return recorder.compare(pair, ask, both_orders=both_orders)
 
-    return compare
+def _question(pair: Mapping[str, Any], stratum: str | None, both_orders: bool) -> str:
+    """Names what is asked by its contents, whatever the order of the two."""
+    content = json.dumps([sorted(pair.items()), stratum, both_orders], ensure_ascii=False, default=repr)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _winner(line: Mapping[str, Any]) -> str | None:
+    answer, first, second = line["answer"], line["shown_first"], line["shown_second"]
+    if isinstance(answer, float):
+        return str(first) if answer > 0 else str(second) if answer < 0 else None
+    return {"first": str(first), "second": str(second)}.get(answer)
 
 
 def _normal(answer: Answer) -> Answer:
@@ -150,9 +213,12 @@ def _normal(answer: Answer) -> Answer:
     return _WORDS.get(text.strip("[]().").strip().lower(), text)
 
 
-def _lines(path: Path) -> int:
-    """How many answers a log holds already."""
+def _whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log; what broke off at its end is cut away."""
     if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        return sum(1 for _ in file)
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        path.write_bytes(whole)
+    return [json.loads(line) for line in whole.splitlines() if line.strip()]

@@ -183,12 +183,14 @@ def test_action_script_runs_as_a_runner_would(tmp_path: Path, lean: float, n: in
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
         **{"LOG": str(log), "JUDGE": "gpt-x", "MAX_LEAN": "0.1", "ALPHA": "0.05", "BASELINE": "", "ANYTIME": "false"},
-        **{"UNDECIDED": undecided, "JUNIT": ""},
+        **{"UNDECIDED": undecided, "JUNIT": "", "MAP": "", "FORMAT": "auto", "SIDES": "audit", "BADGE": ""},
     }
     script = action["runs"]["steps"][-1]["run"]
     done = subprocess.run(["bash", "-e", "-c", script], env=environment, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == code, done.stderr
-    assert "exit-code=" in (tmp_path / "output").read_text()
+    outcome = {1: "fail", 0: "undecided", 3: "undecided"}[code]
+    assert f"outcome={outcome}" in (tmp_path / "output").read_text().splitlines()
+    assert ("::warning" in done.stdout) == (outcome == "undecided")
     assert "gpt-x" in (tmp_path / "summary.md").read_text()
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from examples import record_openai_judge
-from fdr_core import Comparisons
+from fdr_core import Comparisons, InputError, detect
 from fdr_core.judges.both_orders import both_orders
-from fdr_core.judges.record import Recorder, recorded
+from fdr_core.judges.record import Recorder, record
 
 PAIR = {"model-1": "a long text", "model-2": "short"}
 
@@ -38,7 +38,8 @@ def test_recorder_line_holds_everything_and_the_log_is_read_without_options(tmp_
     recorder = Recorder(log, judge="gpt", seed=7, clock=lambda: 1700000000.0)
     assert recorder.compare(PAIR, longer, stratum="p1") == "model-1"
     (line,) = lines(log)
-    assert set(line) == {"judge", "shown_first", "shown_second", "answer", "coin", "seed", "time", "stratum"}
+    told = {"judge", "shown_first", "shown_second", "answer", "coin", "seed", "time", "question", "stratum"}
+    assert set(line) == told
     assert (line["judge"], line["seed"], line["time"], line["stratum"]) == ("gpt", 7, 1700000000.0, "p1")
     found = Comparisons.from_file(log)
     assert (found.coin_source, found.annotators.tolist(), len(found)) == ("coin", ["gpt"], 1)
@@ -116,10 +117,64 @@ def test_recorder_refuses_grades_out_of_range_and_pairs_of_three(tmp_path: Path)
         recorder.compare({"a": "", "b": "", "c": ""}, longer)
 
 
-def test_recorded_wrapper_gives_winners_and_writes_the_log(tmp_path: Path) -> None:
-    judge = recorded(longer, tmp_path / "log.jsonl", judge="gpt", seed=2)
-    assert [judge(PAIR) for _ in range(3)] == ["model-1"] * 3
-    assert len(lines(tmp_path / "log.jsonl")) == 3
+def pairs_of(n: int) -> list[dict[str, str]]:
+    return [{f"long-{k}": "a long text", f"short-{k}": "short"} for k in range(n)]
+
+
+def test_record_asks_in_both_orders_side_by_side_and_gives_the_winners(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    assert record(pairs_of(40), longer, log, judge="gpt", seed=2) == [f"long-{k}" for k in range(40)]
+    assert len({line["coin"] for line in lines(log)}) == 40
+    (found,) = both_orders(Comparisons.from_file(log))
+    assert (found.pairs, found.consistent.count) == (40, 40)
+
+
+def test_record_goes_on_where_it_broke_off_and_asks_nothing_twice(tmp_path: Path) -> None:
+    log, asked = tmp_path / "log.jsonl", []
+
+    def fails_at_times(first: str, second: str) -> str:
+        asked.append(first)
+        if len(asked) % 7 == 0:
+            raise TimeoutError("no answer")
+        return longer(first, second)
+
+    for _ in range(40):
+        try:
+            winners = record([*pairs_of(12), pairs_of(1)[0]], fails_at_times, log, judge="gpt", workers=3)
+        except TimeoutError:
+            with log.open("a", encoding="utf-8") as file:
+                file.write('{"judge": "gpt", "shown_fir')  # killed in the middle of a line
+        else:
+            break
+    assert winners == [*(f"long-{k}" for k in range(12)), "long-0"]
+    assert len(lines(log)) == 24 == len({(line["coin"], line["shown_first"]) for line in lines(log)})
+    n_asked = len(asked)
+    record(pairs_of(12), fails_at_times, log, judge="gpt")
+    assert len(asked) == n_asked
+    assert evenhand_reads(log) == ("both orders", 24)
+
+
+def evenhand_reads(log: Path) -> tuple[str, int]:
+    """How the audit has it tested, and the number of answers."""
+    comparisons = Comparisons.from_file(log)
+    return detect(comparisons, lbi=None).audit.how, len(comparisons)
+
+
+def test_record_asks_anew_where_contents_or_the_prompt_changed(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    for content, stratum in (("short", "p"), ("shorter", "p"), ("short", "q"), ("short", "p")):
+        record([{"x": "a long text", "y": content}], longer, log, judge="gpt", strata=[stratum])
+    assert len(lines(log)) == 6
+
+
+def test_two_recordings_under_one_name_are_refused_with_the_row(tmp_path: Path) -> None:
+    """Two judges, one name, one seed: their coins are the same."""
+    log = tmp_path / "log.jsonl"
+    for name, ask in (("one", longer), ("two", always_first)):
+        record(pairs_of(5), ask, tmp_path / name, judge="gpt", seed=1, workers=1)
+    log.write_text("".join((tmp_path / name).read_text() for name in ("one", "two")))
+    with pytest.raises(InputError, match=r"row 11: gpt was asked twice .*two recordings under one name"):
+        Comparisons.from_file(log)
 
 
 def test_recorder_module_needs_the_standard_library_only() -> None:
