@@ -6,11 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from pandas.util import hash_array
-
-from fdr_core.types import Ints, Words
+if TYPE_CHECKING:
+    from fdr_core.types import Ints, Words
 
 LONGEST_KEY = 80
 _URL = re.compile(r"^\s*(?:[a-z][a-z0-9+.-]*://|data:|/data/)", re.IGNORECASE)
@@ -108,6 +107,9 @@ def _readable_start(plain: str, is_url: bool) -> str:
 
 def label_keys(labels: Iterable[Hashable]) -> Words:
     """One number per label; 7 and "7" have the same, as files write both alike."""
+    import numpy as np  # the recorder needs names of coins and no arrays
+    from pandas.util import hash_array
+
     return hash_array(np.array([str(label) for label in labels] + [""], dtype=object), categorize=False)[:-1]
 
 
@@ -116,6 +118,8 @@ def drawn_sides(coins: Sequence[object], items: Sequence[object], coin: Ints, le
 
     ``coins``, ``items`` : labels by code. Where both orders are shown either is as the coin has it.
     """
+    import numpy as np
+
     told = {code: seen for code, label in enumerate(coins) if (seen := told_by(label)) is not None}
     first, heads, both = np.full(len(coins), -1), np.zeros(len(coins), dtype=bool), np.zeros(len(coins), dtype=bool)
     if not told:
