@@ -190,6 +190,9 @@ def parse_config(values: Mapping[str, Any], base: Mapping[str, Any] | None = Non
         raise UnusableValueError(f"unknown project setting {', '.join(map(repr, unknown))}; known: {', '.join(KEYS)}")
     try:
         config = ProjectConfig.model_validate({**(base or {}), **values})
+        if len(config.controls) > 1 and "control" not in values and len((base or {}).get("controls") or ()) < 2:
+            # Nobody said of the only control so far that it decides among several.
+            config = config.model_copy(update={"control": None})
         _ = config.options
     except ValidationError as error:
         message = "; ".join(_message(detail) for detail in error.errors())

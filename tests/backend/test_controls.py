@@ -68,6 +68,24 @@ def test_reading_says_whether_controls_are_judged_together_or_apart() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "values", "decides"),
+    [
+        ({"control": "helpful"}, BOTH, None),  # what connect pins where it finds one
+        ({"control": "harmless", "controls": "harmless"}, BOTH, None),
+        ({"control": "helpful"}, APART, "harmless"),
+        (APART, BOTH, "harmless"),
+        (APART, {"control": ""}, None),
+        (APART, {"q": 0.2}, "harmless"),
+    ],
+)
+def test_control_decides_among_several_only_where_somebody_said_so(
+    before: Any, values: Any, decides: str | None
+) -> None:
+    how = reading(parse_config(values, base=parse_config(before).to_json()).to_json())
+    assert (how.decides.name if how.decides else None) == decides
+
+
+@pytest.mark.parametrize(
     ("config", "xml", "words"),
     [
         ({"controls": ["helpful", "nope"]}, TWO_QUESTIONS, "no control 'nope'; offered: helpful"),

@@ -203,10 +203,8 @@ def _print_reading(store: Store, project: Project) -> None:
     others = other_controls(setup_of(project.label_config), [control.name for control in reading.controls])
     if others:
         read = ",".join((*(control.name for control in reading.controls), *others))
-        click.echo(
-            f"              not read: {', '.join(others)}; `--controls {read}` judges them together, with "
-            "`--control NAME` apart"
-        )
+        how = "tests them beside it" if reading.beside else "judges them together, with `--control NAME` apart"
+        click.echo(f"              not read: {', '.join(others)}; `--controls {read}` {how}")
     for told in answers_told(store, project, reading):
         meaning = told.meaning or "NOT UNDERSTOOD"
         example = f", such as task {told.task_id}" if told.task_id is not None else ""
