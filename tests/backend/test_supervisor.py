@@ -28,7 +28,7 @@ from evenhand.server.supervisor import Child, at_socket, end, keep_alive, web_co
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 
-from harness.ports import listening
+from harness.ports import free_port, listening
 from harness.serving import serving
 
 # The service promises 10 s, which benchmarks measure on a quiet machine; here others may be working beside us.
@@ -40,7 +40,8 @@ def running(folder: Path, *options: str, **variables: str) -> Iterator[tuple[sub
     known = {"PATH", "HOME", "LANG", "PYTHONPATH"}
     environment = {key: value for key, value in os.environ.items() if key in known}
     environment |= {"MODEL_DIR": str(folder), "OMP_NUM_THREADS": "1", **variables}
-    command = [sys.executable, "-m", "evenhand.cli", "serve", *options]
+    (folder / "evenhand").mkdir(exist_ok=True)  # such as a clone, or data: nobody takes it for the package
+    command = [sys.executable, "-P", "-m", "evenhand.cli", "serve", *options]
     with serving(command, folder=folder, environment=environment, log=folder / "log") as served:
         yield served
 
@@ -150,7 +151,7 @@ def test_serve_beyond_loopback_without_credentials_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MODEL_DIR", str(tmp_path))
-    done = CliRunner().invoke(main, ["serve", "--host", "0.0.0.0", "--port", "9090"])
+    done = CliRunner().invoke(main, ["serve", "--host", "0.0.0.0", "--port", str(free_port())])
     assert done.exit_code == 2
     assert "BASIC_AUTH_USER" in done.output
 

@@ -77,11 +77,16 @@ def at_socket(settings: Settings, fd: int) -> Settings:
     return replace(settings, host=host, port=port)
 
 
+# gunicorn puts the working folder before all that is installed: a clone or a data folder there called evenhand would be
+# taken for the package, if that were not loaded by then. The worker looks into no working folder at all.
+GUNICORN = "import evenhand, fdr_core; from gunicorn.app.wsgiapp import run; run(prog='gunicorn')"
+
+
 def web_command(settings: Settings, fd: int | None = None) -> list[str]:
     """The command line of the web server; `fd` is an open socket to listen on instead of host and port."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return [
-        *(sys.executable, "-m", "gunicorn", "evenhand._wsgi:app"),
+        *(sys.executable, "-P", "-c", GUNICORN, "evenhand._wsgi:app"),
         *("--config", "python:evenhand.server.gunicorn_settings"),
         *("--bind", f"{host}:{settings.port}" if fd is None else f"fd://{fd}"),
         *("--workers", str(settings.workers), "--threads", str(settings.threads)),
@@ -90,7 +95,7 @@ def web_command(settings: Settings, fd: int | None = None) -> list[str]:
 
 def worker_command() -> list[str]:
     """The command line of the worker."""
-    return [sys.executable, "-m", "evenhand.cli", "worker"]
+    return [sys.executable, "-P", "-m", "evenhand.cli", "worker"]
 
 
 def serve(settings: Settings, *, with_worker: bool, stop: threading.Event, fd: int | None = None) -> None:
