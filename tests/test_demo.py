@@ -104,7 +104,7 @@ def test_demo_from_start_to_ctrl_c_finds_the_biased_and_leaves_nothing_running(t
     try:
         wait_for("Ctrl-C ends both", log, process)
         text = log.read_text()
-        ports = [int(port) for port in re.findall(r"(?:Evenhand|Label Studio): +http://127\.0\.0\.1:(\d+)/", text)]
+        ports = [int(port) for port in re.findall(r"(?:Pages|Label Studio): +http://127\.0\.0\.1:(\d+)/", text)]
         assert len(ports) == 2, text
         assert all(is_open(port) for port in ports)
         process.send_signal(signal.SIGINT)
