@@ -14,8 +14,8 @@ from fdr_core.types import Floats
 
 BUILDS = 1000
 MAX_LEAN, ALPHA = 0.1, 0.05
-LEANS = (0.0, 0.05, 0.1, 0.2, 0.4)
-SIZES = (20, 100, 400, 1600)
+LEANS = (0.0, 0.05, 0.1, 0.15, 0.3)
+SIZES = (50, 200, 1000)
 LOOK_EVERY = 20
 
 
