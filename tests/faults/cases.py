@@ -71,7 +71,7 @@ def kill_web(setting: Setting, outcome: Outcome) -> None:
     """First the process that serves, then the one that watches over it."""
     with rig_on(setting) as rig:
         for with_master in (False, True):
-            master = rig.part("gunicorn")
+            master = rig.part("evenhand._wsgi:app")
             rig.kill(*master.children(), *([master] if with_master else []))
             begun = time.monotonic()
             outcome.healthy = max(outcome.healthy, rig.acknowledged_since(begun))
@@ -300,7 +300,7 @@ def one_after_another(setting: Setting, outcome: Outcome) -> None:
     """The short version: scrambled events, web and worker killed, then the database torn or killed, on one service."""
     with rig_on(setting, draws=101) as rig:
         rig.crowd.deliver = scrambler = Scrambler(rig.crowd, seed=3, window=20)
-        master = rig.part("gunicorn")
+        master = rig.part("evenhand._wsgi:app")
         rig.kill(*master.children(), master)
         begun = time.monotonic()
         outcome.healthy = rig.acknowledged_since(begun)

@@ -136,7 +136,7 @@ class Rig:
     # -- processes
 
     def part(self, word: str) -> psutil.Process:
-        """The web server ('gunicorn') or the worker ('worker')."""
+        """The web server ('evenhand._wsgi:app') or the worker ('worker')."""
         assert self.service.process is not None
         return wait_for(f"a process {word}", lambda: _child(self.service.process, word), 20)
 
@@ -204,7 +204,7 @@ class Rig:
         return sum(ours.get(key) != theirs.get(key) for key in {*ours, *theirs})
 
     def is_published(self) -> bool:
-        """Whether every task shows one prediction of one version, and whoever is flagged or warned has one card."""
+        """Whether every completed task shows one prediction, and whoever is flagged or warned has one card."""
         with self.store() as store:
             flags = {str(flag["annotator_id"]) for flag in store.flags.all(self.project_id)}
             warned = set(store.live.warned(self.project_id))
@@ -212,7 +212,7 @@ class Rig:
         with self.stand_in.lock:
             studio = self.stand_in.studio
             shown = [row["task"] for row in studio.predictions.values() if row["project"] == self.crowd.project]
-            tasks = [key for key, row in studio.tasks.items() if row["project"] == self.crowd.project]
+            tasks = [k for k, r in studio.tasks.items() if r["project"] == self.crowd.project and r["is_labeled"]]
             cards = [row["data"][ALERT_ANNOTATOR] for row in studio.tasks.values() if ALERT_ANNOTATOR in row["data"]]
         is_settled = states <= {"done", "intended"}
         return is_settled and bool(flags) and sorted(shown) == sorted(tasks) and sorted(cards) == sorted(flags | warned)
