@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.nodeid import coerce_node_id
@@ -15,6 +16,9 @@ from harness.block_list import blocking_settings
 from harness.label_studio import LabelStudioServer
 from harness.postgres import PostgresServer, running_postgres
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 # BLAS reads these once, when numpy is loaded: no import above may load it.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -22,6 +26,16 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 #: By the time they take.
 GROUPS = ("labelstudio", "browser", "spark", "postgres", "attacks")
 MISSING_DATA = "data set not present: "
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-pings",
+]
 
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -111,6 +125,17 @@ def chromium() -> Path:
     program = components.chromium()
     assert program is not None, "mark tests that use Chromium with pytest.mark.browser"
     return program
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: Path) -> Iterator[Browser]:
+    """One Chromium a process: Playwright's loop cannot run twice in it."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=str(chromium), args=CHROMIUM_FLAGS)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture(scope="session")

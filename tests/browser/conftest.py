@@ -14,23 +14,13 @@ from urllib.parse import urlsplit
 import pytest
 from evenhand.settings import Settings
 from evenhand.store import open_store
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
 
 from harness import serving as process
 from harness import world
 from harness.components import ROOT
 from harness.opened import token_header
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-default-apps",
-    "--disable-domain-reliability",
-    "--disable-sync",
-    "--no-first-run",
-    "--no-pings",
-]
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -86,14 +76,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     store.close()
     with serving(folder, LABEL_STUDIO_URL=NOWHERE, LABEL_STUDIO_API_KEY="a" * 40) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: Path) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=str(chromium), args=FLAGS)
-        yield launched
-        launched.close()
 
 
 @dataclass

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from harness.label_studio import LabelStudioServer, Person
-from tests.browser.conftest import FLAGS, Watch
+from tests.browser.conftest import Watch
 from tests.label_studio.conftest import Stepped
 from tests.label_studio.looking import Json, answer
 
@@ -21,16 +20,14 @@ PROJECT, LEFT, TASKS = "Connected in a browser", 3, 90
 
 
 @pytest.fixture
-def page(chromium: Path) -> Iterator[Page]:
-    """A browser of its own, in which nothing may go wrong but the answers that are meant to be refused."""
+def page(browser: Browser) -> Iterator[Page]:
+    """A page in which nothing may go wrong but the answers that are meant to be refused."""
     watch = Watch(expected=["404", "401"])
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(chromium), args=FLAGS)
-        opened = browser.new_page(viewport={"width": 1280, "height": 900})
-        opened.set_default_timeout(60_000)
-        watch.follow(opened)
-        yield opened
-        browser.close()
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.set_default_timeout(60_000)
+    watch.follow(opened)
+    yield opened
+    opened.close()
     assert watch.complaints == []
 
 

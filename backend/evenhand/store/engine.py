@@ -2,7 +2,9 @@
 
 import json
 import math
+import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -300,6 +302,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be stored as JSON")
 
 
+def _use_wal(cursor: Any, patience: float) -> None:
+    """Switch to WAL; where several open a new file at once SQLite says "locked" at once instead of waiting."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
 def _sqlite(url: str, path: str | None, pool_size: int, patience: float) -> Engine:
     """SQLite with real transactions: the driver's own BEGIN handling is switched off."""
     if path and path != ":memory:":
@@ -317,7 +332,8 @@ def _sqlite(url: str, path: str | None, pool_size: int, patience: float) -> Engi
     def _prepare(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY"):
+        _use_wal(cursor, patience)
+        for pragma in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
