@@ -47,6 +47,7 @@ from sqlalchemy import text
 
 from harness.filled import answer, fill
 from harness.label_configs import PAIRWISE
+from harness.ports import free_port
 from tests.backend.closed_service import CLOSED, SECRET, STRANGER, basic
 from tests.backend.conftest import SLOW, FakeClock
 from tests.backend.stored_crowd import crowd_rows
@@ -279,7 +280,7 @@ def unchanged_process(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unchanged_process")
 @pytest.mark.parametrize("command", [["status"], ["users", "list"], ["serve"], ["worker"]])
 def test_database_damaged_or_of_another_version_is_a_message(tmp_path: Path, command: list[str]) -> None:
-    variables = {"MODEL_DIR": str(tmp_path)}
+    variables = {"MODEL_DIR": str(tmp_path), "PORT": str(free_port())}  # another test may serve on the usual one
     open_store(Settings.from_env(variables)).close()
     engine = open_engine(f"sqlite:///{tmp_path / 'evenhand.db'}")
     with engine.begin() as connection:
