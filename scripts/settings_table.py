@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from evenhand.settings import TABLE, Settings
 from evenhand.store import open_store
-from evenhand.web.auth import CALLERS, rights
+from evenhand.web.auth import Right, rights
 
 from fdr_core.option import Option
 from fdr_core.options import LBI_OPTIONS, OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+#: What reading is called, by the first part of an address.
+READS = {"api": "read by programs", "ui": "read as a page"}
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,19 @@ def rights_table() -> str:
         store = open_store(settings)
         found = list(rights(create_app(settings, store)))
         store.close()
-    rows = ["| route | method | " + " | ".join(CALLERS) + " | what |", "|---|---" + "|---" * len(CALLERS) + "|---|"]
-    for right in found:
-        marks = " | ".join("yes" if caller in right.who else "–" for caller in CALLERS)
-        rows.append(f"| `{right.route}` | {right.method} | {marks} | {right.what} |")
+    rows = ["| who | route and method | what |", "|---|---|---|"]
+    for (who, what), routes in _alike(found).items():
+        rows.append(f"| {', '.join(who)} | {', '.join(routes)} | {what} |")
     return "\n".join(rows) + "\n"
+
+
+def _alike(found: Iterable[Right]) -> dict[tuple[tuple[str, ...], str], list[str]]:
+    """The routes that the same callers may read, by callers; those that change something, by what they do."""
+    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for right in sorted(found, key=lambda right: (-len(right.who), right.who, right.method)):
+        what = READS.get(right.route.split("/")[1], "read") if right.method == "GET" else right.what
+        groups.setdefault((right.who, what), []).append(f"`{right.method} {right.route}`")
+    return groups
 
 
 DOCUMENTS = (

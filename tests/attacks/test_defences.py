@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,9 +26,11 @@ from sqlalchemy import text
 from werkzeug.security import generate_password_hash
 
 from harness.databases import new_store
-from tests.attacks.cases import basic
+from tests.attacks.cases import ATTACKS, basic
 from tests.attacks.test_open_mode import event
+from tests.faults.cases import CASES
 
+ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "a long password"
 CHEAP = "pbkdf2:sha256:1"
 
@@ -157,3 +160,37 @@ def test_basic_credentials_open_no_forms(store: Store) -> None:
     client = create_app(Settings(), store).test_client()
     sent = client.post("/ui/account/links", data={"name": "ana", "user": "1"}, headers=basic("ana", PASSWORD))
     assert (sent.status_code, store.users.all()[0].ls_user) == (403, None)
+
+
+SECURITY = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+#: What holds, by the heading above it; where the text begins that says what does not.
+CLAIMS = {
+    "Who may what": "whoever runs the service",
+    "Ways in, and what stands there": "`python -m tests.attacks`",
+    "Colleagues": "What does not hold",
+}
+
+
+def claims() -> Iterator[tuple[str, list[str]]]:
+    """Every row, bullet and sentence of SECURITY.md that claims something, with the tests named behind it."""
+    for heading, exempt in CLAIMS.items():
+        section = SECURITY.split(f"## {heading}\n")[1].split("\n## ")[0]
+        blocks = re.split(r"\n(?=\||- |\n)|(?<=-->)\n(?!\n)", section)
+        for block in (block.strip() for block in blocks):
+            if (
+                block
+                and exempt not in block
+                and not re.match(r"\|[-|]+$|\| (who|way in) \||Label Studio Community", block)
+            ):
+                yield block, ",".join(re.findall(r"<!--(.*?)-->", block)).split(",")
+
+
+def test_every_claim_of_the_security_page_names_tests_that_there_are() -> None:
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    known = {*re.findall(r"^def (test_\w+)", sources, re.MULTILINE)}
+    known |= {f"attack:{name}" for name in ATTACKS} | {f"fault:{case.name}" for case in CASES}
+    found = dict(claims())
+    assert [claim for claim, tests in found.items() if tests == [""]] == []
+    assert {test for tests in found.values() for test in tests} - known == set()
+    assert len(found) > 35
+    assert [claim for claim in found if len(re.findall(r"\. [A-Z]", claim)) > 0] == []  # a comment behind each sentence
