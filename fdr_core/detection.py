@@ -29,9 +29,10 @@ from fdr_core.guarantee import (
 from fdr_core.leans import Leans, absolute_leans
 from fdr_core.opinions import Exact, Lbi, Opinions, differences
 from fdr_core.options import STANDARD_LBI, Options
-from fdr_core.paper.draws import Progress, smallest_list
+from fdr_core.paper.draws import smallest_list
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.run import LbiResult, judged_by
+from fdr_core.progress import Progress
 from fdr_core.randomisation import Tests, test_annotators
 from fdr_core.randomisation.parts import Spoken
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
@@ -126,7 +127,7 @@ def detect(
     consensus : how the ranking is fitted: "logistic" (log odds) or "least squares" (the paper's refit, mean outcomes).
     parts : "whole", or "all": leans late in the order of arrival, on close pairs and on long texts as well.
     lbi : how the paper's method is run; None leaves it out.
-    progress : called with (draws done, draws in all).
+    progress : called with (stage, done, of): the stages of `fdr_core.progress.STAGES`; LBI counts its draws.
     clock : seconds, for the ``timings`` of the result and for the time that LBI may take; without one neither has an
         effect.
 
@@ -144,7 +145,7 @@ def detect(
     InputError, ConfigurationError, DesignError
     """
     options = Options(q, min_bias, sides, decide_by, consensus, parts, lbi)
-    laps = _Laps(clock)
+    laps = _Laps(clock, progress)
     table = AnswerTable.of(data)
     laps.take("statistics")
     audited = judged_by(lbi, table.audited(q=q, method=options.construction, sides=sides))
@@ -348,7 +349,7 @@ def _knockoff_lbi(
         q=options.q,
         of_interest=np.abs(leans.estimate[judged]) >= options.min_bias,
         clock=clock,
-        progress=progress,
+        progress=partial(progress, "LBI") if progress else None,
     )
 
 
@@ -442,16 +443,36 @@ def _differing(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.loc[frame["difference"] != "", columns].reset_index(drop=True)
 
 
-class _Laps:
-    """Seconds spent per part, by the caller's clock."""
+#: Parts that are timed, in their order, each with the stage it belongs to.
+_STAGE_OF = {
+    "statistics": "read",
+    "audit": "audit",
+    "tests": "tests",
+    "lbi": "LBI",
+    "consensus": "ranking",
+    "evidence": "report",
+}
 
-    def __init__(self, clock: Callable[[], float] | None) -> None:
+
+class _Laps:
+    """Seconds spent per part, by the caller's clock, and news of every part that begins and ends."""
+
+    def __init__(self, clock: Callable[[], float] | None, progress: Progress | None) -> None:
         self.seconds: dict[str, float] = {}
-        self._clock = clock
+        self._clock, self._progress = clock, progress
         self._last = clock() if clock else 0.0
+        self._parts = list(_STAGE_OF)
+        self._tell("statistics", 0)
 
     def take(self, name: str) -> None:
+        self._tell(name, 1)
+        for following in self._parts[self._parts.index(name) + 1 :][:1]:
+            self._tell(following, 0)
         if self._clock:
             now = self._clock()
             self.seconds[name] = now - self._last
             self._last = now
+
+    def _tell(self, name: str, done: int) -> None:
+        if self._progress:
+            self._progress(_STAGE_OF[name], done, 1)

@@ -1,10 +1,8 @@
-"""Options that several commands take: of detection, formats and leans beyond position; and their progress."""
+"""Options that several commands take: of detection, formats and leans beyond position."""
 
 import functools
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,21 +79,6 @@ def _gathering(command: Command, name: str, members: tuple[str, ...]) -> Command
         return command(**options, **{name: together})
 
     return gathered
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on the error stream where somebody looks; give the callback that moves it."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    with click.progressbar(length=1, label=label, file=sys.stderr, show_pos=True) as bar:
-
-        def move(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        yield move
 
 
 #: How a Label Studio export is read: parameters of `Comparisons.from_label_studio`, each with its help.

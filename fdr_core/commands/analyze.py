@@ -12,12 +12,13 @@ import click
 import pandas as pd
 
 from fdr_core import Comparisons, Detection, InputError, SufficientStatistics, detect, evidence
-from fdr_core.commands._options import Asked, detection_options, format_options, lean_options, progress_bar
+from fdr_core.commands._options import Asked, detection_options, format_options, lean_options
 from fdr_core.commands._summary import say_left_out, summary, terminal_width
 from fdr_core.engines import FILE_ENGINES, read_statistics, sum_comparisons
 from fdr_core.engines.files import find_files, is_remote
 from fdr_core.inputs.formats import POOLED, POOLED_NOTE
 from fdr_core.inputs.sanity import MEANT, looks_broken
+from fdr_core.progress import Progress, progress_bar
 from fdr_core.report import pseudonymised, render, report_of_data, write_report
 from fdr_core.report.document import file_data, sums_data
 from fdr_core.terminal import exits_2_on_bad_input, with_parent
@@ -152,11 +153,14 @@ def analyze(
         raise click.UsageError("DATA is missing: give a file, a folder or a pattern")
     if master is not None and engine != "spark":
         raise click.UsageError("--master is the address of a Spark cluster; use it with --engine spark")
-    summed = sum_sources(data, engine=engine, master=master, reading=reading)
+    with progress_bar() as progress:
+        progress("read", 0, 1)
+        summed = sum_sources(data, engine=engine, master=master, reading=reading)
     if summed.statistics.annotators.tolist() == [POOLED]:
         click.echo(POOLED_NOTE, err=True)
     say_left_out(summed.data.get("excluded") or {})
-    report = judge(summed, detection, asked, title=title)
+    with progress_bar() as progress:
+        report = judge(summed, detection, asked, title=title, progress=progress)
     if pseudonymise:
         report = pseudonymised(report)
     if as_json:
@@ -171,12 +175,16 @@ def analyze(
 
 
 def judge(
-    summed: Summed, detection: Mapping[str, Any], asked: Asked | None = None, *, title: str | None = None
+    summed: Summed,
+    detection: Mapping[str, Any],
+    asked: Asked | None = None,
+    *,
+    title: str | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Judge the sums and report."""
     other = asked.report(summed.comparisons, q=detection["q"]) if asked and asked.leans else {}
-    with progress_bar("drawing") as progress:
-        found = detect(summed.comparisons or summed.statistics, **detection, progress=progress, clock=time.monotonic)
+    found = detect(summed.comparisons or summed.statistics, **detection, progress=progress, clock=time.monotonic)
     today = time.time() // 86_400 * 86_400
     return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today, **other)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 
 from fdr_core import Comparisons, ConfigurationError, FdrCoreError, KnockoffLBI, detect
 from fdr_core.baselines import BASELINES
-from fdr_core.commands._options import Asked, detection_options, format_options, lean_options, progress_bar
+from fdr_core.commands._options import Asked, detection_options, format_options, lean_options
 from fdr_core.commands._summary import table
+from fdr_core.progress import progress_bar
 from fdr_core.simulate import Simulated, on_design
 from fdr_core.terminal import exits_2_on_bad_input
 
@@ -142,7 +144,7 @@ def selftest(
     if placebo:
         click.echo(_placebos(asked, design, runs=runs, seed=seed, q=detection["q"]))
         return
-    with progress_bar("simulating") as progress:
+    with progress_bar() as progress:
         scores = score_methods(
             design,
             methods(**detection),
@@ -150,7 +152,7 @@ def selftest(
             seed=seed,
             n_biased=biased,
             bias=bias,
-            progress=progress,
+            progress=partial(progress, "simulate"),
         )
     if as_json:
         click.echo(json.dumps([asdict(score) for score in scores], indent=1))

@@ -14,6 +14,7 @@ from fdr_core import Comparisons, ConfigurationError, InputError, KnockoffLBI, S
 from fdr_core.detection import Detection
 from fdr_core.findings import FINDINGS
 from fdr_core.options import OPTIONS
+from fdr_core.progress import STAGES, share_done
 from fdr_core.simulate import Simulated
 from tests.core.cases import comparisons_of, crowd
 
@@ -105,7 +106,10 @@ def test_detect_twice_is_the_same_and_progress_is_told(team: Simulated) -> None:
     first = detect(team.comparisons, progress=lambda *at: seen.append(at), lbi=KnockoffLBI(draws=4, seed=3))
     again = detect(team.comparisons, lbi=KnockoffLBI(draws=4, seed=3))
     pd.testing.assert_frame_equal(first.annotators, again.annotators)
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [at for at in seen if at[2] == 4] == [("LBI", draw, 4) for draw in (1, 2, 3, 4)]
+    assert list(dict.fromkeys(stage for stage, _, _ in seen)) == list(STAGES)
+    assert all(np.diff([share_done(*at) for at in seen]) >= 0)
+    assert share_done(*seen[-1]) == 1.0
 
 
 @pytest.mark.parametrize(

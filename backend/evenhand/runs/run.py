@@ -32,6 +32,7 @@ from fdr_core.errors import FdrCoreError
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
 from fdr_core.live import LiveEvidence as Process
+from fdr_core.progress import share_done
 from fdr_core.report.document import plain
 from fdr_core.report.words import ASK_SIDES
 from fdr_core.spending import LastingFlags, Spending
@@ -60,7 +61,9 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         detection = detect(
             statistics,
             **config.detection(),
-            progress=lambda done, total: progress(0.05 + 0.85 * done / total, f"draw {done} of {total}"),
+            progress=lambda stage, done, of: progress(
+                0.05 + 0.85 * share_done(stage, done, of), stage if of == 1 else f"{stage}: {done} of {of}"
+            ),
             clock=time.perf_counter,
         )
         judged_hash = data_hash(statistics)
