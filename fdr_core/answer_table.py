@@ -108,7 +108,7 @@ class AnswerTable:
             self.statistics.excluded,
             stratum=None if c is None or c.stratum is None else _first_by_coin(c.coin, c.stratum)[self.answers.coin],
             time=self._time_of_coins(),
-            shown_at=self._shown_at if self.statistics.has_times or (c is not None and c.time is not None) else None,
+            shown_at=self.shown_at if self.has_times else None,
             item_class=item_class,
             class_names=class_names,
             drawn_share=float(self.answers.weight @ (told > 0) / self.sums.n),
@@ -124,7 +124,12 @@ class AnswerTable:
             return np.where(np.isinf(of_coin), np.nan, of_coin)[self.answers.coin]
         return None if c is None or c.time is None else _first_by_coin(c.coin, c.time)[self.answers.coin]
 
-    def _shown_at(self) -> Floats:
+    @property
+    def has_times(self) -> bool:
+        """Whether anything tells when answers were given."""
+        return self.statistics.has_times or (self.comparisons is not None and self.comparisons.time is not None)
+
+    def shown_at(self) -> Floats:
         """(rows,) when the annotator first saw the pair so, under its coin; NaN where that is not known."""
         c, rows, n = self.comparisons, self.answers, len(self.answers)
         if c is None or c.time is None:

@@ -93,15 +93,19 @@ def absolute_leans(answers: Answers, n_items: int, n_annotators: int, key: Calla
     answers : under the coins that decided their sides.
     key : gives (rows,) keys by which coins come into folds where there are many items; the smallest of a coin decides.
     """
-    units = unit_leans(answers, n_items, n_annotators, key)
-    n = np.bincount(units.owner, units.size, n_annotators)
-    coins = np.bincount(units.owner, minlength=n_annotators)
-    lean = np.bincount(units.owner, units.value, n_annotators) / np.maximum(n, 1e-12)
+    return leans_of_units(unit_leans(answers, n_items, n_annotators, key), n_annotators)
+
+
+def leans_of_units(units: UnitLeans, n_owners: int) -> Leans:
+    """Means over the units of each owner, with their intervals."""
+    n = np.bincount(units.owner, units.size, n_owners)
+    coins = np.bincount(units.owner, minlength=n_owners)
+    lean = np.bincount(units.owner, units.value, n_owners) / np.maximum(n, 1e-12)
     # one pseudo coin for either side keeps the interval of somebody who never varied from collapsing
-    rms = np.sqrt(np.bincount(units.owner, units.value**2, n_annotators) / np.maximum(coins, 1))
+    rms = np.sqrt(np.bincount(units.owner, units.value**2, n_owners) / np.maximum(coins, 1))
     p = np.clip(rms, 1.0, np.maximum(n / np.maximum(coins, 1), 1.0))
     middle = lean * n / (n + 2 * p)
-    squares = np.bincount(units.owner, (units.value - units.size * middle[units.owner]) ** 2, n_annotators)
+    squares = np.bincount(units.owner, (units.value - units.size * middle[units.owner]) ** 2, n_owners)
     squares += p**2 * ((1 - middle) ** 2 + (1 + middle) ** 2)
     reach = student_t.ppf(0.975, coins + 1) * np.sqrt((coins + 2) / (coins + 1) * squares) / (n + 2 * p)
     lean = np.clip(lean, -1.0, 1.0)
