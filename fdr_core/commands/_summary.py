@@ -11,6 +11,7 @@ import click
 from fdr_core.report.opinions import holds_zero_words, strength
 from fdr_core.report.words import (
     NOTHING,
+    change_words,
     finding_kind,
     lean_interval,
     lean_words,
@@ -123,7 +124,21 @@ def summary(report: Mapping[str, Any], width: int) -> list[str]:
     if any(told.values()):
         names = ", ".join(printable(name) for name, words in told.items() if words)
         lines.append(f"{names}: {next(filter(None, told.values()))}")
-    return [*lines, report["guarantee"]["sentence"], *_other_leans(report.get("other_leans") or [])]
+    beyond = _other_leans(report.get("other_leans") or [])
+    return [*lines, report["guarantee"]["sentence"], *beyond, *_changes(report.get("changes"))]
+
+
+def _changes(found: Mapping[str, Any] | None) -> list[str]:
+    """Whose lean has changed."""
+    if not found:
+        return []
+    moved = [row for row in found["annotators"] if row["changed"]]
+    lines = ["", f"lean changed: {len(moved)} of {plural(len(found['annotators']), 'annotator')}"]
+    return [
+        *lines,
+        *(f"  {printable(str(row['annotator']))}: {change_words(row)}" for row in moved),
+        *(f"- {reason}" for reason in found["reasons"]),
+    ]
 
 
 def _other_leans(lists: list[dict[str, Any]]) -> list[str]:

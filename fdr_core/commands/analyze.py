@@ -2,6 +2,7 @@
 
 import glob
 import importlib.util
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +13,12 @@ import click
 import pandas as pd
 
 from fdr_core import Comparisons, Detection, InputError, SufficientStatistics, detect, evidence
+from fdr_core.changes import Changes, lean_changes
 from fdr_core.commands._options import Asked, detection_options, format_options, lean_options
 from fdr_core.commands._summary import say_left_out, summary, terminal_width
 from fdr_core.engines import FILE_ENGINES, read_statistics, sum_comparisons
 from fdr_core.engines.files import find_files, is_remote
+from fdr_core.inputs.columns import read_times
 from fdr_core.inputs.formats import POOLED, POOLED_NOTE
 from fdr_core.inputs.sanity import MEANT, looks_broken
 from fdr_core.progress import Progress, progress_bar
@@ -118,6 +121,7 @@ FLAGS_FOUND = 1
 @click.option("--pseudonymise", is_flag=True, help="Number the annotators instead of naming them.")
 @click.option("--title", help="Title of the report [the data's name].")
 @click.option("--fail-on-flags", is_flag=True, help="Exit with 1 if anybody is flagged.")
+@click.option("--since", metavar="DATE|weeks", help="Whose lean has changed since then, or in some week.")
 @click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What sums the answers.")
 @click.option("--master", help="Spark: address of the cluster [local[*]].")
 @detection_options()
@@ -133,6 +137,7 @@ def analyze(
     pseudonymise: bool,
     title: str | None,
     fail_on_flags: bool,
+    since: str | None,
     engine: str,
     master: str | None,
     detection: dict[str, Any],
@@ -160,7 +165,7 @@ def analyze(
         click.echo(POOLED_NOTE, err=True)
     say_left_out(summed.data.get("excluded") or {})
     with progress_bar() as progress:
-        report = judge(summed, detection, asked, title=title, progress=progress)
+        report = judge(summed, detection, asked, since=since, title=title, progress=progress)
     if pseudonymise:
         report = pseudonymised(report)
     if as_json:
@@ -179,14 +184,33 @@ def judge(
     detection: Mapping[str, Any],
     asked: Asked | None = None,
     *,
+    since: str | None = None,
     title: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Judge the sums and report."""
     other = asked.report(summed.comparisons, q=detection["q"]) if asked and asked.leans else {}
+    moment = None if since in (None, "weeks") else _moment(since)
     found = detect(summed.comparisons or summed.statistics, **detection, progress=progress, clock=time.monotonic)
+    if since is not None:
+        other["changes"] = _changes(summed, found, moment)
     today = time.time() // 86_400 * 86_400
     return report_of_data(summed.with_times(found), summed.data, summed.statistics, title=title, made_at=today, **other)
+
+
+def _moment(since: str | None) -> float:
+    """The moment that a date names, 0:00 UTC where it names none."""
+    try:
+        found = read_times([since])
+    except InputError as error:
+        raise click.BadParameter(f"--since {since!r}: expected a date such as 2025-03-31, or weeks") from error
+    return float(found[0]) if found is not None else math.nan
+
+
+def _changes(summed: Summed, found: Detection, since: float | None) -> Changes:
+    if summed.comparisons is None or summed.comparisons.time is None:
+        raise InputError("--since needs the times of single answers; name them with --map time=…, and give one file")
+    return lean_changes(summed.comparisons, since=since, q=found.parameters["q"], audit=found.audit)
 
 
 def _stem(data: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fdr_core import Comparisons, Detection, SufficientStatistics
+    from fdr_core.changes import Changes
     from fdr_core.other_leans import LeanList
     from fdr_core.other_leans.features import WithoutTaste
 
@@ -74,10 +75,11 @@ def report_of_data(
     made_at: float | None = None,
     leans: "Mapping[str, LeanList] | None" = None,
     taste: "WithoutTaste | None" = None,
+    changes: "Changes | None" = None,
 ) -> dict[str, Any]:
     """The report of an analysis, with what is to be said of its data; with its sums also the heaviest answers.
 
-    ``leans``, ``taste`` : beyond position, where they were asked for.
+    ``leans``, ``taste`` : beyond position; ``changes`` : of leans in time; where they were asked for.
     """
     return document(
         title=title,
@@ -98,6 +100,7 @@ def report_of_data(
         versions=versions(),
         other_leans=[lean_document(one) for one in (leans or {}).values()],
         without_taste=taste_document(taste),
+        changes=changes_document(changes),
     )
 
 
@@ -112,6 +115,14 @@ def taste_document(found: "WithoutTaste | None") -> dict[str, Any] | None:
     if found is None:
         return None
     return {"reason": found.reason, "tastes": plain(_rows(found.tastes)), "ranking": plain(_rows(found.ranking))}
+
+
+def changes_document(found: "Changes | None") -> dict[str, Any] | None:
+    """Leans by week, and whose has changed, as plain values."""
+    if found is None:
+        return None
+    tables = {"annotators": _rows(found.annotators), "weeks": _rows(found.weeks)}
+    return {"q": found.q, "reasons": list(found.reasons), **{name: plain(rows) for name, rows in tables.items()}}
 
 
 def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +146,14 @@ def pseudonymised(report: Mapping[str, Any]) -> dict[str, Any]:
         }
         for one in report.get("other_leans") or []
     ]
-    hidden_rows = {"annotators": annotators, "heaviest_answers": heaviest, "other_leans": others}
+    changes = report.get("changes") and {
+        **report["changes"],
+        **{
+            table: [{**row, "annotator": numbers[row["annotator"]]} for row in report["changes"][table]]
+            for table in ("annotators", "weeks")
+        },
+    }
+    hidden_rows = {"annotators": annotators, "heaviest_answers": heaviest, "other_leans": others, "changes": changes}
     return {**report, **hidden_rows, "data": data}
 
 
@@ -159,8 +177,9 @@ def document(
     order = (
         "data", "parameters", "audit", "method", "guarantee", "annotators", "ranking", "order_changes", "versions",
         "title", "made_at", "heaviest_answers", "other_leans", "without_taste",
+        "changes",
     )  # fmt: skip
-    known = {"other_leans": [], "without_taste": None, **parts, **rows}
+    known = {"other_leans": [], "without_taste": None, "changes": None, **parts, **rows}
     return {"schema_version": SCHEMA_VERSION, **{name: known[name] for name in order}}
 
 

@@ -278,6 +278,12 @@ def lean_interval(row: Mapping[str, Any]) -> str:
     return " to ".join(lean_words(end) for end in ends)
 
 
+def change_words(row: Mapping[str, Any]) -> str:
+    """How somebody's lean has changed."""
+    told = f"{lean_words(row['before'])} until {day(row['since'])}, {lean_words(row['after'])} from then on"
+    return f"{told} (a change of {signed(row['change'])}, 95 % {signed(row['low'])} to {signed(row['high'])})"
+
+
 def few_coins(audit: Mapping[str, Any] | None) -> int | None:
     """How many coins decided the sides for everybody, if so few that it belongs beside every flag."""
     figures = (audit or {}).get("figures") or {}
@@ -308,6 +314,7 @@ def one_per_cause(problems: Iterable[Any]) -> list[dict[str, Any]]:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
+    "change_words": change_words,
     "construction_words": construction_words,
     "count": count,
     "day": day,

@@ -75,7 +75,7 @@ def test_analyze_json_names_who_leans_in_calm_words(crowd: Path) -> None:
     assert set(report) == {
         *("schema_version", "data", "parameters", "audit", "method", "guarantee"),
         *("annotators", "ranking", "order_changes", "versions", "title", "made_at", "heaviest_answers"),
-        *("other_leans", "without_taste"),
+        *("other_leans", "without_taste", "changes"),
     }
     assert "draws=5" in report["parameters"]["lbi"]
 

@@ -1,14 +1,21 @@
 """Leans by week and whose has changed: figures worked by hand, error rate and power by Monte Carlo, what is refused."""
 
+import json
 import math
+import re
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner, Result
 
 from fdr_core import Comparisons, InputError, SufficientStatistics, detect
 from fdr_core.changes import WEEK, Changes, lean_changes
+from fdr_core.commands.analyze import analyze as command
 
+DOCS = Path(__file__).parents[2] / "docs"
 MONDAY = 1_704_067_200.0  # 2024-01-01, a Monday
 N_ITEMS = 12
 
@@ -139,3 +146,32 @@ def test_what_cannot_be_told_says_why() -> None:
     assert found(some).reasons == ("1 answers carry no time and are left out here.",)
     with pytest.raises(InputError, match=r"from 2024-01-01 .* to 2024-01-14 .*; name a moment between"):
         found(frame, since=0.0)
+
+
+def analyze(path: Path, *words: object) -> Result:
+    return CliRunner().invoke(command, [str(path), "--lbi", "off", *map(str, words)])
+
+
+def test_analyze_tells_whose_lean_has_changed_in_all_its_words(tmp_path: Path) -> None:
+    frame, truth = crowd(np.random.default_rng(11), people=12, weeks=4, changing=3, to=1.0)
+    path = tmp_path / "answers.csv"
+    frame.assign(time=pd.to_datetime(frame["time"], unit="s").astype(str)).to_csv(path, index=False)
+    found = analyze(path, "--since", "weeks", "--sides", "random", "--out", tmp_path / "r")
+    assert found.exit_code == 0, found.output
+    report = json.loads((tmp_path / "r" / "report.json").read_text(encoding="utf-8"))
+    jsonschema.validate(report, json.loads((DOCS / "report-schema.json").read_text(encoding="utf-8")))
+    changed = [row["annotator"] for row in report["changes"]["annotators"] if row["changed"]]
+    assert set(changed) == truth
+    assert "lean changed: 3 of 12 annotators" in found.output
+    assert re.search(rf"{changed[0]}: .* until \d+ January 2024, right .* from then on", found.output)
+    page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert "Whose lean has changed" in page
+    assert page.count("By week: ") == 3
+    hidden = analyze(path, "--since", "2024-01-15", "--sides", "random", "--pseudonymise", "--json")
+    moved = json.loads(hidden.stdout)["changes"]
+    assert {row["annotator"][:10] for table in ("annotators", "weeks") for row in moved[table]} == {"annotator "}
+    for words, said in ((["--since", "lately"], "expected a date"), (["--since", "2031-01-01"], "name a moment")):
+        refused = analyze(path, *words)
+        assert (refused.exit_code, said in refused.output) == (2, True)
+    frame.drop(columns="time").to_csv(path, index=False)
+    assert "--map time=" in analyze(path, "--since", "weeks").output
