@@ -206,6 +206,14 @@ class SufficientStatistics:
         """Labels of the recorded coins by code; own coins have none."""
         return {code: label for label, code in self._coins.items()}
 
+    def coin_codes(self, labels: Sequence[Hashable]) -> Ints:
+        """Codes of these coins' labels, -1 where one never came."""
+        return np.array([self._coins.get(label, OWN_COIN) for label in labels], dtype=np.int64)
+
+    def item_codes(self, labels: Sequence[Hashable]) -> Ints:
+        """Codes of these items, -1 where one never came."""
+        return np.array([self._items.get(label, -1) for label in labels], dtype=np.int64)
+
     def coin_keys(self) -> Words:
         """Keys of the coins' labels by code; 0 for own coins."""
         keys = np.zeros(self._next_coin, dtype=np.uint64)

@@ -94,7 +94,7 @@ def _fill_run(store: Store, project: Project, people: tuple[str, ...]) -> None:
 def _fill_findings(store: Store, project: Project) -> None:
     seq = store.projects.get(project.id).seq
     row = StoredEvidence(LEANS, {"grid": [0.1]}, 4.0, 5.0, 10, AT)
-    store.live.put(project.id, [row], from_seq=0, to_seq=seq, curve=[(LEANS, seq, AT, 4.0)])
+    store.live.put(project.id, [row], from_seq=0, to_seq=seq)
     fact = {"kind": "flagged", "annotator": LEANS, "name": NAME}
     store.notifications.add(f"flagged:{project.id}:{LEANS}:{AT:.6f}", fact, project_id=project.id)
     store.notifications.settle(f"flagged:{project.id}:{LEANS}:{AT:.6f}")

@@ -203,24 +203,6 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Change:
-    """One signed step of what is judged: weight -1 takes an answer out, +1 puts one in."""
-
-    seq: int
-    annotation_id: int
-    annotator_id: str
-    task_id: int | None
-    left_item: str
-    right_item: str
-    coin: str
-    stratum: str | None
-    outcome: float
-    weight: int
-    is_first: bool
-    at: float
-
-
-@dataclass(frozen=True)
 class Annotator:
     """A person or judge of one project."""
 

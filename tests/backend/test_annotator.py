@@ -196,7 +196,7 @@ def test_stored_runs_lose_the_person_and_keep_the_others(store: Store) -> None:
 
 def test_events_names_and_evidence_after_the_erasure_do_not_bring_the_person_back(store: Store) -> None:
     project = fill(store)
-    seq, live = store.live.get(project.id)
+    seq, live = store.projects.get(project.id).live_seq, store.live.get(project.id, OTHERS)
     erase(store)
     late = [answer(1000, LEANS, updated_at=2e9), answer(2000, LEANS), *answers((LEANS,))]
     store.comparisons.apply(project.id, Batch(comparisons=late))
@@ -205,7 +205,7 @@ def test_events_names_and_evidence_after_the_erasure_do_not_bring_the_person_bac
     )
     store.annotators.name(project.id, {LEANS: (NAME, EMAIL), "12": ("Ben", None)}, insert=True)
     row = StoredEvidence(LEANS, {}, 1.0, 1.0, 1, None)
-    store.live.put(project.id, [row, *live.values()], from_seq=seq, to_seq=seq + 1, curve=[(LEANS, seq + 1, 1.0, 1.0)])
+    store.live.put(project.id, [row, *live.values()], from_seq=seq, to_seq=seq + 1)
     after = dump(store)
     assert [trace for trace in TRACES if trace in after] == []
     assert "Ben" in after

@@ -275,12 +275,13 @@ def test_lease_follows_the_database_clock_not_ours(store: Store, clock: FakeCloc
 
 def test_live_evidence_advances_with_its_sequence_number_only(store: Store, project: Project) -> None:
     row = StoredEvidence("7", {"grid": [0.1]}, 0.5, 0.6, 3, None)
-    store.live.put(project.id, [row], from_seq=0, to_seq=9, curve=[("7", 9, 1.0, 0.5)])
-    assert store.live.get(project.id) == (9, {"7": row})
+    store.live.put(project.id, [row], from_seq=0, to_seq=9)
+    assert store.live.get(project.id, ["7", "8"]) == {"7": row}
     with pytest.raises(ConflictError):
         store.live.put(project.id, [StoredEvidence("7", {}, 9.0, 9.0, 9, None)], from_seq=0, to_seq=12)
-    assert store.live.get(project.id, ["7"]) == (9, {"7": row})
-    assert store.live.curve(project.id, "7") == [(9, 1.0, 0.5)]
+    seq, standing = store.live.standing(project.id)
+    assert (seq, standing["7"].sup_log_e) == (9, 0.6)
+    assert store.live.get(project.id, ["7"]) == {"7": row}
 
 
 def test_decisions_form_a_chain_and_the_last_to_arrive_counts(store: Store, project: Project) -> None:

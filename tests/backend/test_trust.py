@@ -356,12 +356,14 @@ def test_live_evidence_in_one_write_is_that_of_a_write_per_batch(
             LiveDesk(sqlite_store).advance(known, 1.0, seconds=seconds)
             if sqlite_store.projects.get(project.id).live_seq == before:
                 break
-        _, evidence = sqlite_store.live.get(project.id)
-        curves = {name: sqlite_store.live.curve(project.id, name) for name in evidence}
-        found.append((evidence, {name: [(at, log_e) for _, at, log_e in points] for name, points in curves.items()}))
+        people = {row.annotator_id or "" for row in rows}
+        evidence = sqlite_store.live.get(project.id, people)
+        found.append(
+            {key: (row.answers, pytest.approx(row.log_e), row.state["curve"]) for key, row in evidence.items()}
+        )
         writes.append(0)
     assert found[0] == found[1]
-    assert found[0][0]
+    assert found[0]
     one_by_one, together = writes[: writes.index(0)], writes[writes.index(0) + 1 : -1]
     assert len(one_by_one) > 5
     assert len(together) == 1

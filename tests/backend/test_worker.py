@@ -177,13 +177,13 @@ def test_live_evidence_counts_first_submissions_once_whatever_is_edited_or_delet
     store.comparisons.apply(project.id, Batch(comparisons=rows))
     warned = desk.advance(store.projects.get(project.id), clock())
     assert biased <= set(warned)
-    _, before = store.live.get(project.id)
+    _, before = store.live.standing(project.id)
     store.comparisons.apply(
         project.id, Batch(comparisons=[replace(r, outcome=-r.outcome, updated_at=r.updated_at + 1e6) for r in rows])
     )
     store.comparisons.apply(project.id, Batch(deleted_annotations=[row.annotation_id for row in rows[:100]]))
     assert desk.advance(store.projects.get(project.id), clock()) == []
-    _, after = store.live.get(project.id)
+    _, after = store.live.standing(project.id)
     assert {k: v.log_e for k, v in after.items()} == {k: v.log_e for k, v in before.items()}
     assert store.projects.get(project.id).live_seq == store.projects.get(project.id).seq
     again = LiveDesk(store)  # a restart
@@ -199,7 +199,7 @@ def test_early_warnings_need_an_audit_that_trusts_the_sides(
         finish(store, project, audit=audit, flags=[])
     store.comparisons.apply(project.id, Batch(comparisons=rows))
     assert LiveDesk(store).advance(store.projects.get(project.id), clock()) == []
-    _, evidence = store.live.get(project.id)
+    _, evidence = store.live.standing(project.id)
     assert biased <= set(evidence)
     assert all(row.warned_at is None for row in evidence.values())
 
@@ -274,10 +274,10 @@ def test_live_evidence_of_a_second_answer_under_the_same_coin_is_no_news(
     desk = LiveDesk(store)
     store.comparisons.apply(project.id, Batch(comparisons=rows))
     desk.advance(store.projects.get(project.id), clock())
-    _, before = store.live.get(project.id)
+    _, before = store.live.standing(project.id)
     store.comparisons.apply(project.id, Batch(comparisons=twice))
     LiveDesk(store).advance(store.projects.get(project.id), clock())
-    _, after = store.live.get(project.id)
+    _, after = store.live.standing(project.id)
     assert {k: v.answers for k, v in after.items()} == {k: v.answers for k, v in before.items()}
 
 
@@ -368,7 +368,7 @@ def test_live_evidence_of_two_workers_in_turn_counts_each_coin_once(store: Store
         if part:
             store.comparisons.apply(project.id, Batch(comparisons=part))
         desk.advance(store.projects.get(project.id), 0.0)
-    _, evidence = store.live.get(project.id)
+    _, evidence = store.live.standing(project.id)
     assert sum(row.answers for row in evidence.values()) == len(rows)
 
 
@@ -382,7 +382,7 @@ def test_live_evidence_after_a_lost_race_counts_what_the_winner_left(
 
     def overtaken(*arguments: Any, **options: Any) -> None:
         monkeypatch.setattr(store.live, "put", put)
-        seq, _ = store.live.get(project.id)
+        seq, _ = store.live.standing(project.id)
         part = store.comparisons.changes_since(project.id, seq, limit=40)
         store.live.put(project.id, [], from_seq=seq, to_seq=part[-1].seq)
         return put(*arguments, **options)
@@ -392,7 +392,7 @@ def test_live_evidence_after_a_lost_race_counts_what_the_winner_left(
         loser.advance(stale, 0.0)
     loser.advance(store.projects.get(project.id), 0.0)
     winner.advance(store.projects.get(project.id), 0.0)
-    _, evidence = store.live.get(project.id)
+    _, evidence = store.live.standing(project.id)
     assert sum(row.answers for row in evidence.values()) == len(rows) - 40
 
 

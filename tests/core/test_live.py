@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from fdr_core import SufficientStatistics
 from fdr_core.design import ridge_for
-from fdr_core.live import LiveConsensus, LiveCrowd, LiveEvidence, early_warnings, may_warn
+from fdr_core.live import LiveConsensus, LiveCrowd, LiveEvidence, advance, early_warnings, may_warn
 from fdr_core.randomisation.shared import CLICKS, N_BETS
 
 
@@ -49,18 +49,16 @@ def test_bet_is_larger_where_the_choice_contradicts_the_consensus() -> None:
 
 def test_e_process_of_honest_annotators_has_mean_one_and_rarely_reaches_twenty() -> None:
     rng = np.random.default_rng(0)
-    last, highest = [], []
-    for _ in range(800):
-        evidence = LiveEvidence()
+    shown, sides, p_left = [], [], []
+    for person in range(800):
         quality = rng.normal(size=(40, 2))
-        for one, two in quality:
-            p_one = 1 / (1 + np.exp(two - one))
-            chosen_first = rng.random() < p_one
-            first_left = rng.random() < 0.5
-            side = 1.0 if chosen_first == first_left else -1.0
-            evidence = evidence.update(side, p_one if first_left else 1 - p_one)
-        last.append(evidence.e)
-        highest.append(evidence.sup_e)
+        p_one = 1 / (1 + np.exp(quality[:, 1] - quality[:, 0]))
+        first_left = rng.random(40) < 0.5
+        shown += [person] * 40
+        sides.append(np.where((rng.random(40) < p_one) == first_left, 1.0, -1.0))
+        p_left.append(np.where(first_left, p_one, 1 - p_one))
+    crowd = advance({}, shown, np.concatenate(sides), np.concatenate(p_left)).evidence.values()
+    last, highest = [one.e for one in crowd], [one.sup_e for one in crowd]
     assert np.mean(last) <= 1 + 3 * np.std(last) / np.sqrt(len(last))
     assert np.mean(np.array(highest) >= 20) <= 0.05
     assert np.mean(np.array(highest) >= 2) > 0.05
@@ -86,9 +84,24 @@ def test_e_process_of_very_many_answers_stays_finite() -> None:
     assert np.isfinite(evidence.sup_e)
 
 
-def test_state_survives_storing() -> None:
-    evidence = LiveEvidence().update(1.0, 0.3).update(-1.0, 0.8).update(0.0)
-    assert LiveEvidence.from_dict(evidence.as_dict()) == evidence
+def test_many_answers_at_once_are_those_answers_one_by_one() -> None:
+    rng = np.random.default_rng(4)
+    who, sides, p_left = rng.integers(5, size=300), rng.choice([-1.0, 0.0, 1.0], 300), rng.uniform(size=300)
+    one_by_one: dict[Any, LiveEvidence] = {}
+    log_e, number = [], []
+    for key, side, p in zip(who.tolist(), sides, p_left, strict=True):
+        one_by_one[key] = one_by_one.get(key, LiveEvidence()).update(side, p)
+        log_e.append(one_by_one[key].log_e)
+        number.append(one_by_one[key].answers)
+    first = advance({}, who[:120].tolist(), sides[:120], p_left[:120])
+    rest = advance(first.evidence, who[120:].tolist(), sides[120:], p_left[120:])
+    assert [*first.number, *rest.number] == number
+    assert [*first.log_e, *rest.log_e] == pytest.approx(log_e)
+    for key, found in rest.evidence.items():
+        assert found.answers == one_by_one[key].answers
+        assert found.sup_e == pytest.approx(one_by_one[key].sup_e)
+        assert found.log_wealth == pytest.approx(one_by_one[key].log_wealth)
+    assert not advance({}, [], np.array([]), np.array([])).evidence
 
 
 def history(rng: Generator, n: int = 80) -> list[Any]:

@@ -87,7 +87,7 @@ def test_honest_raters_of_one_order_unique_pairs_are_never_named_anywhere(
     evenhand.round()
     evenhand.round()  # nothing is published, and nobody told
     with evenhand.store() as store:
-        _, evidence = store.live.get(ours)
+        _, evidence = store.live.standing(ours)
         assert len(evidence) == 8
         assert store.live.warned(ours) == {}
         assert store.flags.all(ours) == []

@@ -31,8 +31,8 @@ from fdr_core.audit import audit
 from fdr_core.errors import FdrCoreError
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
-from fdr_core.live import LiveEvidence as Process
 from fdr_core.progress import share_done
+from fdr_core.randomisation.shared import as_e
 from fdr_core.report.document import plain
 from fdr_core.report.words import ASK_SIDES
 from fdr_core.spending import LastingFlags, Spending
@@ -208,7 +208,7 @@ def _annotator_rows(
     leans: Mapping[str, dict[str, Any]],
 ) -> list[Mapping[str, Any]]:
     """The annotator table with lasting flags, live evidence and evidence in time."""
-    _, live = store.live.get(project.id)
+    _, live = store.live.standing(project.id)
     timed_everybody = detection.annotators["comparisons"].sum() <= TIMED_ANSWERS
     wanted = [row for row in detection.annotators.to_dict("records") if timed_everybody or _is_of_interest(row)]
     timed = evidence_in_time(dict(store.comparisons.times(project.id, [str(row["annotator"]) for row in wanted])))
@@ -217,11 +217,10 @@ def _annotator_rows(
     for stored in _rows(detection.annotators):
         row = {**stored, "annotator": str(stored["annotator"])}
         known = live.get(row["annotator"])
-        process = Process.from_dict(known.state) if known else Process()
         warned = bool(known and known.warned_at)
         if row["finding"] == NOT_ASSESSABLE and _asks_for_sides(detection):
             row["finding"] = ASK_SIDES
-        row["sup_e"] = process.sup_e
+        row["sup_e"] = plain(as_e(np.array(known.sup_log_e if known else 0.0)))
         row["warned"] = warned
         row["persistent"] = row["annotator"] in lasting
         row.update(timed.get(row["annotator"], {}))

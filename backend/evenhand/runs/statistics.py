@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.domain import Change, Project
+from evenhand.domain import Project
 from evenhand.project_config import ProjectConfig
 from evenhand.projects.reading import reading_of
 from evenhand.store import Store
@@ -19,7 +19,8 @@ from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
 from fdr_core.report.document import plain
 
-BATCH = 10_000
+BATCH = 50_000
+JUDGED = ("annotator_id", "left_item", "right_item", "outcome", "coin")
 
 
 @dataclass
@@ -46,8 +47,11 @@ class StatisticsCache:
         if current is None or current.coin_source != coin_source or current.seq < project.erased_seq:
             current = self._load(project, coin_source)
         while changes := self._store.comparisons.changes_since(project.id, current.seq, limit=BATCH):
-            for change in changes:
-                apply_change(current.statistics, change, coin_source)
+            for weight in (1, -1):
+                if rows := [[getattr(row, name) for name in JUDGED] for row in changes if row.weight == weight]:
+                    *answers, coin = zip(*rows, strict=True)
+                    step = current.statistics.add if weight > 0 else current.statistics.remove
+                    step(Comparisons.from_arrays(*answers, **{coin_source: coin}))
             current.seq = changes[-1].seq
         self._current[project.id] = current
         while len(self._current) > self._max_projects:
@@ -65,19 +69,6 @@ class StatisticsCache:
     def forget(self, project_id: int) -> None:
         """Drop a project; the next use loads it anew."""
         self._current.pop(project_id, None)
-
-
-def apply_change(statistics: SufficientStatistics, change: Change, coin_source: Literal["coin", "task"]) -> None:
-    """Add or subtract one answer."""
-    step = statistics.add if change.weight > 0 else statistics.remove
-    step(
-        change.annotator_id,
-        change.left_item,
-        change.right_item,
-        change.outcome,
-        coin=change.coin,
-        coin_source=coin_source,
-    )
 
 
 def coin_source_of(project: Project) -> Literal["coin", "task"]:

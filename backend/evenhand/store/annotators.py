@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, or_, select, update
@@ -13,7 +13,7 @@ from evenhand.errors import ConflictError
 from evenhand.store.database import Aggregate, project_row, select_in, without_project
 from evenhand.store.engine import finite
 from evenhand.store.merge import TOMBSTONE
-from evenhand.store.schema import annotators, erasures, flags, live_curve, live_evidence, projects, secrets, spending
+from evenhand.store.schema import annotators, erasures, flags, live_evidence, projects, secrets, spending
 
 KEY_NAME = "erasures"
 STATUS: Status = "erased"
@@ -113,56 +113,36 @@ class AnnotatorStore(Aggregate):
             return {row.annotator_id: Annotator(row.annotator_id, row.name, row.email, row.first_seen) for row in rows}
 
 
-@dataclass(frozen=True)
-class Warned:
-    """A standing early warning: when it was given, and how many answers the evidence counts by now."""
-
-    warned_at: float
-    answers: int
-
-
 class LiveStore(Aggregate):
     """Reading and advancing the e-processes of a project."""
 
-    def get(
-        self, project_id: int, annotator_ids: Collection[str] | None = None
-    ) -> tuple[int, dict[str, StoredEvidence]]:
-        """The sequence number already counted, and the evidence by annotator, as one consistent state."""
-        query = select(live_evidence).where(live_evidence.c.project_id == project_id)
+    def standing(self, project_id: int) -> tuple[int, dict[str, Any]]:
+        """The sequence number already counted, and everybody's evidence without its state, which is large."""
         with self._database.read(snapshot=True) as connection:
             seq = connection.execute(select(projects.c.live_seq).where(projects.c.id == project_id)).scalar_one()
-            rows = select_in(connection, query, live_evidence.c.annotator_id, annotator_ids)
-            return seq, {row.annotator_id: StoredEvidence(**without_project(row)) for row in rows}
+            rows = connection.execute(select(*_STANDING).where(live_evidence.c.project_id == project_id))
+            return seq, {row.annotator_id: row for row in rows}
 
-    def put(
-        self,
-        project_id: int,
-        rows: Collection[StoredEvidence],
-        *,
-        from_seq: int,
-        to_seq: int,
-        curve: Collection[tuple[str, int, float, float]] = (),
-    ) -> None:
+    def get(self, project_id: int, annotator_ids: Collection[str]) -> dict[str, StoredEvidence]:
+        """The evidence of these annotators, whole."""
+        query = select(live_evidence).where(live_evidence.c.project_id == project_id)
+        with self._database.read() as connection:
+            rows = select_in(connection, query, live_evidence.c.annotator_id, annotator_ids)
+            return {row.annotator_id: StoredEvidence(**without_project(row)) for row in rows}
+
+    def put(self, project_id: int, rows: Collection[StoredEvidence], *, from_seq: int, to_seq: int) -> None:
         """Store evidence that counted the changes from_seq < seq <= to_seq, in one transaction.
 
-        `curve` holds points (annotator_id, seq, at, log_e). Raises ConflictError if somebody else advanced it.
+        Raises ConflictError if somebody else advanced it.
         """
         with self._database.write() as connection:
             advance = update(projects).where(projects.c.id == project_id, projects.c.live_seq == from_seq)
             if connection.execute(advance.values(live_seq=to_seq)).rowcount != 1:
                 raise ConflictError(f"live evidence of project {project_id} is no longer at {from_seq}; read it again")
             erased = Erased.of(connection, project_id)
-            rows = [row for row in rows if row.annotator_id not in erased]
-            curve = [point for point in curve if point[0] not in erased]
-            if rows:
-                values = [{"project_id": project_id, **vars(row)} for row in rows]
+            values = [{"project_id": project_id, **vars(row)} for row in rows if row.annotator_id not in erased]
+            if values:
                 connection.execute(self._database.upsert(live_evidence), values)
-            if curve:
-                points = [
-                    {"project_id": project_id, "annotator_id": key, "seq": seq, "at": at, "log_e": log_e}
-                    for key, seq, at, log_e in curve
-                ]
-                connection.execute(self._database.insert(live_curve).on_conflict_do_nothing(), points)
 
     def warn(self, project_id: int, annotator_ids: Collection[str], at: float) -> None:
         """Note warnings of these annotators; an older warning keeps its time."""
@@ -181,22 +161,17 @@ class LiveStore(Aggregate):
         with self._database.write() as connection:
             return connection.execute(update(live_evidence).where(*mine).values(warned_at=None)).rowcount
 
-    def warned(self, project_id: int) -> dict[str, Warned]:
-        """Everybody with a warning, the earliest first; the state of the evidence, which is large, is not read."""
-        columns = (live_evidence.c.annotator_id, live_evidence.c.warned_at, live_evidence.c.answers)
-        query = select(*columns).where(live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None))
+    def warned(self, project_id: int) -> dict[str, Any]:
+        """Everybody with a warning, the earliest first: warned_at, and how many answers the evidence counts by now."""
+        query = select(*_STANDING).where(
+            live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None)
+        )
         order = (live_evidence.c.warned_at, live_evidence.c.annotator_id)
         with self._database.read() as connection:
-            rows = connection.execute(query.order_by(*order)).all()
-        return {row.annotator_id: Warned(row.warned_at, row.answers) for row in rows}
+            return {row.annotator_id: row for row in connection.execute(query.order_by(*order))}
 
-    def curve(self, project_id: int, annotator_id: str) -> list[tuple[int, float, float]]:
-        """Points (seq, at, log_e) of one annotator's e-process, oldest first."""
-        query = select(live_curve.c.seq, live_curve.c.at, live_curve.c.log_e).where(
-            live_curve.c.project_id == project_id, live_curve.c.annotator_id == annotator_id
-        )
-        with self._database.read() as connection:
-            return [(row.seq, row.at, row.log_e) for row in connection.execute(query.order_by(live_curve.c.seq))]
+
+_STANDING = [live_evidence.c[name] for name in ("annotator_id", "log_e", "sup_log_e", "answers", "warned_at")]
 
 
 class SpendingStore(Aggregate):

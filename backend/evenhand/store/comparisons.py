@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, delete, func, or_, select, update
 
-from evenhand.domain import Applied, Batch, Change, Page, Task, further_ids
+from evenhand.domain import Applied, Batch, Page, Task, further_ids
 from evenhand.judged import Policy, coin_label
 from evenhand.project_config import ProjectConfig
 from evenhand.store.annotators import Erased
@@ -217,12 +217,11 @@ class ComparisonStore(Aggregate):
         merge.counts["judged"] += sum(change["weight"] for change in merge.changes)
         self._save(connection, project_id, merge)
 
-    def changes_since(self, project_id: int, seq: int, *, limit: int = 10_000) -> list[Change]:
-        """The next changes after `seq`, in commit order; an empty list means caught up."""
+    def changes_since(self, project_id: int, seq: int, *, limit: int = 10_000) -> Sequence[Any]:
+        """The next rows of `changes` after `seq`, in commit order; an empty list means caught up."""
         query = select(changes).where(changes.c.project_id == project_id, changes.c.seq > seq)
         with self._database.read() as connection:
-            rows = connection.execute(query.order_by(changes.c.seq).limit(limit))
-            return [Change(**without_project(row)) for row in rows]
+            return connection.execute(query.order_by(changes.c.seq).limit(limit)).all()
 
     def count_since(self, project_id: int, seq: int) -> int:
         """How many answers came in (weight +1) after `seq`."""

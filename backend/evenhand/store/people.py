@@ -24,7 +24,6 @@ from evenhand.store.schema import (
     erasures,
     flags,
     follow_ups,
-    live_curve,
     live_evidence,
     metadata,
     notifications,
@@ -47,14 +46,13 @@ OWNED: tuple[tuple[Table, str], ...] = (
     (comparisons, "annotator_id"),
     (changes, "annotator_id"),
     (live_evidence, "annotator_id"),
-    (live_curve, "annotator_id"),
     (flags, "annotator_id"),
     (spending, "annotator_id"),
     (revisions, "annotator_id"),
     (follow_ups, "annotator_id"),
 )
 #: Tables in which one person may have a million rows, with the column that tells the rows apart.
-SLICED: tuple[tuple[Table, str], ...] = ((comparisons, "annotation_id"), (changes, "seq"), (live_curve, "seq"))
+SLICED: tuple[tuple[Table, str], ...] = ((comparisons, "annotation_id"), (changes, "seq"))
 SLICE = 5_000
 REPLACEMENT = "[erased]"
 SHORTEST_NAME = 4  # shorter names would be found inside ordinary words

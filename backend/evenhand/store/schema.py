@@ -174,21 +174,11 @@ live_evidence = Table(
     metadata,
     project_column(),
     Column("annotator_id", Text, nullable=False),
-    Column("state", JSON, nullable=False),
+    Column("state", JSON, nullable=False),  # of the e-process, and its curve
     *needed(Double, "log_e", "sup_log_e"),
     Column("answers", BigInteger, nullable=False),
     Column("warned_at", Double),
     PrimaryKeyConstraint("project_id", "annotator_id"),
-)
-
-live_curve = Table(
-    "live_curve",
-    metadata,
-    project_column(),
-    Column("annotator_id", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    *needed(Double, "at", "log_e"),
-    PrimaryKeyConstraint("project_id", "annotator_id", "seq"),
 )
 
 spending = Table(

@@ -127,8 +127,7 @@ def annotator(project_id: int, annotator_id: str, query: Mapping[str, Any]) -> d
     store = get_store()
     run = _finished_run(project_id, query["run"])
     row = store.findings.get(run.id, annotator_id)
-    _, live = store.live.get(project_id, [annotator_id])
-    current = live.get(annotator_id)
+    current = store.live.get(project_id, [annotator_id]).get(annotator_id)
     if row is None and current is not None and current.warned_at is not None:
         row = {"annotator": annotator_id, "comparisons": current.answers, "warned": True}
     if row is None:

@@ -245,12 +245,12 @@ def _left_out(answers: list[dict[str, Any]]) -> dict[str, int]:
 def _live(project_id: int, annotator_id: str) -> dict[str, Any] | None:
     """The live evidence and its curve (base-10 logarithms); None before the first answer was counted."""
     store = get_store()
-    current = store.live.get(project_id, [annotator_id])[1].get(annotator_id)
+    current = store.live.get(project_id, [annotator_id]).get(annotator_id)
     if current is None:
         return None
     curve = [
         {"answer": number, "at": at, "log10": log_e / math.log(10)}
-        for number, (_, at, log_e) in enumerate(store.live.curve(project_id, annotator_id), start=1)
+        for number, at, log_e in current.state.get("curve", [])
     ]
     return {
         "e": math.exp(min(current.log_e, 700.0)),
