@@ -183,13 +183,14 @@ class _Choices:
         W, S = np.bincount(self.coin, weight), np.bincount(self.coin, weight * self.choice)
         first = first_rows(self.coin)
         one, two = self.low[first], self.high[first]
-        found = []
-        for ridge in ridges:
+
+        def said(ridge: float) -> Floats:
             inverse = DenseItems(laplacian, ridge).solve(np.eye(n_items))
             u, d = inverse @ pull, np.diag(inverse)
             h = d[one] + d[two] - 2 * inverse[one, two]
-            found.append(((u[one] - u[two] - h * S) / (1 - h * W))[self.coin])
-        return min(found, key=self._error)
+            return np.asarray(((u[one] - u[two] - h * S) / (1 - h * W))[self.coin])
+
+        return self._best(said, ridges)[0]
 
     def in_folds(self, n_items: int, ridges: list[float], key: Words) -> Floats:
         """The same with a fifth of the coins left out at a time; the ridge is chosen on the first fold."""
@@ -198,14 +199,27 @@ class _Choices:
         for k in np.unique(fold):
             out = np.flatnonzero(fold == k)
             pairs, pull = self._sums(np.where(fold == k, 0.0, self.answers.weight), n_items)
-            found = []
-            for ridge in ridges:
+
+            def by(ridge: float, out: Ints = out, pairs: sp.csr_array = pairs, pull: Floats = pull) -> Floats:
                 u = SparseItems(pairs, ridge, tolerance=_TOLERANCE).solve(pull)
-                found.append(u[self.low[out]] - u[self.high[out]])
-            errors = [self._error(one, out) for one in found]
-            best = int(np.argmin(errors))
-            said[out], ridges = found[best], ridges[best : best + 1] if len(ridges) > 1 else ridges
+                return np.asarray(u[self.low[out]] - u[self.high[out]])
+
+            said[out], best = self._best(by, ridges, out)
+            ridges = [best]
         return said
+
+    def _best(
+        self, said: Callable[[float], Floats], ridges: list[float], rows: Ints | slice = slice(None)
+    ) -> tuple[Floats, float]:
+        """What predicts the choices best, and its ridge; upwards until it predicts worse."""
+        found, best = said(ridges[0]), ridges[0]
+        error = self._error(found, rows)
+        for ridge in ridges[1:]:
+            other = said(ridge)
+            if (worse := self._error(other, rows)) >= error:
+                break
+            found, best, error = other, ridge, worse
+        return found, best
 
     def _sums(self, weight: Floats, n_items: int) -> tuple[sp.csr_array, Floats]:
         """Laplacian and ``D'y``."""

@@ -187,14 +187,9 @@ def watch_paused(whole: Comparisons, looks: int, by: str) -> tuple[set[Hashable]
     return listed, held
 
 
-def measure_paused(
-    make: Callable[[Generator], Simulated], looks: int, by: str, numbers: range
-) -> tuple[Measured, Measured]:
-    """The last list, and lasting flags with early warnings, of crowds in which the flagged are paused."""
-    found = []
-    for number in numbers:
-        truth = make(np.random.default_rng([number, looks]))
-        sets = watch_paused(truth.comparisons, looks, by)
-        found.append([(truth.false_discovery_proportion(one), truth.power(one)) for one in sets])
-    both = np.array(found).transpose(1, 2, 0)
-    return Measured(*both[0]), Measured(*both[1])
+def paused_once(looks: int, by: str, number: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """FDP and power of the last list, and of lasting flags with early warnings, in a crowd where nobody leans."""
+    truth = together(0)(np.random.default_rng([number, looks]))
+    listed, held = watch_paused(truth.comparisons, looks, by)
+    first, second = ((truth.false_discovery_proportion(one), truth.power(one)) for one in (listed, held))
+    return first, second

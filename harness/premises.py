@@ -1,4 +1,5 @@
-"""Crowds that break a premise of the theorem: whose sides, answers or presence something else than coins decided."""
+"""Crowds that break a premise of the theorem: whose sides, answers or presence something else than coins of their own
+decided."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from fdr_core.comparisons import Comparisons
 from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.simulate import Simulated
 from fdr_core.types import Floats, Ints
+from harness.breakers import one_order_for_all
 from harness.scenarios import Scenario
 
 
@@ -133,5 +135,13 @@ PREMISES = (
             ("-drawn", "own", "the first drawn for everybody alone"),
             ("-drawn-shared", "shared", "the first drawn for each pair"),
         )
+    ),
+    *(
+        null(
+            f"null-shared-{m}",
+            f"{m:,} people, the same 100 tasks in one order for all, nobody leans",
+            partial(one_order_for_all, m=m, n_leaning=0, n_tasks=100),
+        )
+        for m in (5, 12, 30, 100, 300, 1000)
     ),
 )  # fmt: skip

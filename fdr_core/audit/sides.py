@@ -33,6 +33,8 @@ BATCHES, BATCH_COINS = 10, 20
 MOST_ANNOTATORS = 2000
 #: Newton steps of a fit of three parameters.
 _STEPS = 25
+#: Sums up to this are rounding errors.
+_NOTHING = 1e-12
 #: z is about this times (2p - 1) sqrt(coins) where the better item stands left with probability p.
 Z_PER_LEAN = 0.8
 
@@ -134,7 +136,7 @@ def group_tests(
     item_class : (items,) of every item, where known.
     """
     answers, coin = gaps.use.answers, gaps.use.coin
-    yield balance("item", answers, coin)
+    yield _own_balance("item", answers) if gaps.use.are_own else balance("item", answers, coin)
     if item_class is not None:
         yield balance("class of items", answers, coin, item_class)
     annotator, met = answers.annotator, coin
@@ -182,15 +184,10 @@ def balance(
         differ = left != right
         left, right, coin = left[differ], right[differ], coin[differ]
     signs = np.ones(len(coin)) if value is None else value[coin]
-    group, twice = np.concatenate([left, right]), np.concatenate([coin, coin])
     if within is not None:
-        group = group * (int(within.max(initial=0)) + 1) + within[twice]
-    signed = np.concatenate([signs, -signs])
-    if int(np.bincount(coin).max(initial=0)) > 1:
-        cell = joint_codes(group, twice)
-        first = first_rows(cell)
-        signed, group, twice = np.bincount(cell, signed), group[first], twice[first]
-    return _test(name, signed, group, twice)
+        n = int(within.max(initial=0)) + 1
+        left, right = left * n + within[coin], right * n + within[coin]
+    return _of_two(name, left, right, coin, signs)
 
 
 def balance_beyond_gaps(gaps: Gaps, item_class: Ints | None, within: Ints | None = None) -> GroupTest:
@@ -225,21 +222,32 @@ def drift(annotator: Ints, items: tuple[Ints, Ints], coin: Ints, item_class: Int
     ``coin`` or without drift either could have come first.
     """
     then, now = items
-    yield _cells("drift", now, then, coin)
+    yield _of_two("drift", now, then, coin)
     if item_class is not None:
         first, second = item_class[then], item_class[now]
         differ, n = first != second, int(item_class.max(initial=0)) + 1
         of_own = annotator[differ] * n
-        yield _cells("drift of classes", of_own + second[differ], of_own + first[differ], coin[differ])
+        yield _of_two("drift of classes", of_own + second[differ], of_own + first[differ], coin[differ])
 
 
-def _cells(name: str, plus: Ints, minus: Ints, coin: Ints) -> GroupTest:
-    """A test over groups that gain and lose one under every coin."""
-    group, twice = np.concatenate([plus, minus]), np.concatenate([coin, coin])
-    cell = joint_codes(group, twice)
-    first = first_rows(cell)
-    value = np.bincount(cell, np.repeat([1.0, -1.0], len(coin))).astype(np.float64)
-    return _test(name, value, group[first], twice[first])
+def _own_balance(name: str, answers: Answers) -> GroupTest:
+    """The same where every row has a coin of its own, from the counts of the pairs alone."""
+    n_items = 1 + int(max(answers.left.max(), answers.right.max()))
+    pairs = pair_sums(answers.left, answers.right, np.ones(len(answers)), n_items).tocoo()
+    left, right = np.bincount(pairs.row, pairs.data, n_items), np.bincount(pairs.col, pairs.data, n_items)
+    n = np.maximum(left + right, 1.0)
+    Q, n_groups = float(((left - right) ** 2 / n).sum()), int(np.count_nonzero(left + right))
+    one_way = pairs.data * (1 / n[pairs.row] + 1 / n[pairs.col]) ** 2
+    links = (pairs + pairs.T).tocoo()
+    beside = float((links.data**2 / (n[links.row] * n[links.col])).sum())
+    return _against_chance(name, Q, n_groups, 2.0 * (n_groups + beside - float(one_way.sum())), 2 * len(answers))
+
+
+def _of_two(name: str, plus: Ints, minus: Ints, coin: Ints, value: Floats | None = None) -> GroupTest:
+    """A test over groups, one of which gains and another loses a value (one) under every coin."""
+    value = np.ones(len(coin)) if value is None else value
+    x, group = np.concatenate([value, -value]), np.concatenate([plus, minus])
+    return _test(name, x, group, np.concatenate([coin, coin]))
 
 
 def _batches(use: CoinUse, time: Floats) -> Ints:
@@ -264,39 +272,32 @@ def _busiest(annotator: Ints, coin: Ints) -> tuple[Ints, Ints]:
 def _test(name: str, x: Floats, group: Ints, coin: Ints) -> GroupTest:
     """Compare ``Q = sum over groups of z_g^2`` with its law under fair coins, ``c chi2_nu`` of the same two moments.
 
-    Coins decide the signs of ``x``, one entry per group and coin. With ``a = x / |x_group|`` and s the signs of the
-    coins ``Q = s'A'A s``: mean the number of groups, variance ``2 (|AA'|^2 - sum_c (A'A)_cc^2)``.
+    Coins decide the signs of ``x``, summed per group and coin. With ``a = x / |x_group|`` and s the signs of the coins
+    ``Q = s'A'A s``: mean the number of groups, variance ``2 (|AA'|^2 - sum_c (A'A)_cc^2)``.
     """
-    told = np.abs(x) > 1e-12
-    x, group, coin = x[told], compact_codes(group[told]), compact_codes(coin[told])
-    if not len(group):
+    if not len(x):
         return GroupTest(name, 1.0, 0.0)
-    n_groups = int(group.max()) + 1
-    a = x / np.sqrt(np.bincount(group, x**2))[group]
-    Q = float((np.bincount(group, a) ** 2).sum())
-    variance = _variance(a, group, coin, n_groups)
-    excess = max(Q / n_groups - 1.0, 0.0)
-    lean = math.sqrt(excess * n_groups / len(group)) / Z_PER_LEAN
+    A = sp.coo_array((x, (compact_codes(group), coin))).tocsr()
+    A.data[np.abs(A.data) <= _NOTHING] = 0.0
+    A.eliminate_zeros()
+    met = np.diff(A.indptr)
+    n_groups, owner = int((met > 0).sum()), np.repeat(np.arange(len(met)), met)
+    if not n_groups:
+        return GroupTest(name, 1.0, 0.0)
+    A.data /= np.sqrt(np.bincount(owner, A.data**2, len(met)))[owner]
+    Q = float((np.bincount(owner, A.data) ** 2).sum())
+    together, of_coin = A @ A.T, np.bincount(A.indices, A.data**2)
+    variance = 2.0 * (float((together.data**2).sum()) - float((of_coin**2).sum()))
+    return _against_chance(name, Q, n_groups, variance, A.nnz)
+
+
+def _against_chance(name: str, Q: float, n_groups: int, variance: float, n: int) -> GroupTest:
+    """Compare Q with ``c chi2_nu`` of the same mean and variance; ``n`` values in all."""
+    lean = math.sqrt(max(Q - n_groups, 0.0) / n) / Z_PER_LEAN
     if variance <= 1e-9 * n_groups:
         return GroupTest(name, 1.0, lean)
     scale, freedom = variance / (2.0 * n_groups), 2.0 * n_groups**2 / variance
     return GroupTest(name, float(chi2.sf(Q / scale, freedom)), lean)
-
-
-def _variance(a: Floats, group: Ints, coin: Ints, n_groups: int) -> float:
-    own, times = np.bincount(coin, a**2), np.bincount(coin)
-    if times.max() == 1:  # no coin in two groups: AA' is the identity
-        return 2.0 * (n_groups - float((own**2).sum()))
-    if times.max() == 2:  # as every own coin is in its two items': AA' by the pairs of groups
-        rows, first, last = np.arange(len(coin)), np.zeros(len(own), dtype=np.int64), np.zeros(len(own), dtype=np.int64)
-        first[coin[::-1]], last[coin] = rows[::-1], rows
-        one, two = first[times == 2], last[times == 2]
-        low, high = np.minimum(group[one], group[two]), np.maximum(group[one], group[two])
-        beside = np.bincount(joint_codes(low, high), a[one] * a[two])
-        return 2.0 * (n_groups + 2.0 * float((beside**2).sum()) - float((own**2).sum()))
-    A = sp.coo_array((a, (group, coin)), shape=(n_groups, len(own))).tocsr()
-    gram = A @ A.T
-    return 2.0 * (float((gram.data**2).sum()) - float((own**2).sum()))
 
 
 @dataclass(frozen=True)
