@@ -210,6 +210,7 @@ class Annotator:
     name: str | None
     email: str | None
     first_seen: float | None
+    team: str | None = None
 
 
 def shown_name(person: Annotator | None, annotator_id: str) -> str:

@@ -254,12 +254,12 @@ def report_json(report: Mapping[str, Any]) -> bytes:
 
 def annotators_csv(report: Mapping[str, Any]) -> bytes:
     """One line per annotator, worst first."""
-    return _csv(ANNOTATOR_KEYS, report["annotators"])
+    return csv_bytes(ANNOTATOR_KEYS, report["annotators"])
 
 
 def ranking_csv(report: Mapping[str, Any]) -> bytes:
     """One line per item, best first."""
-    return _csv(ITEM_KEYS, report["ranking"])
+    return csv_bytes(ITEM_KEYS, report["ranking"])
 
 
 def leans_csv(report: Mapping[str, Any]) -> bytes:
@@ -269,7 +269,7 @@ def leans_csv(report: Mapping[str, Any]) -> bytes:
         for one in report.get("other_leans", ())
         for row in one["annotators"]
     ]
-    return _csv(("lean", "how", *LEAN_KEYS), rows)
+    return csv_bytes(("lean", "how", *LEAN_KEYS), rows)
 
 
 def cell(value: Any) -> Any:
@@ -288,7 +288,7 @@ def cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(FORMULA_STARTS) or text.lstrip().startswith(FORMULA_STARTS) else text
 
 
-def _csv(keys: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+def csv_bytes(keys: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Rows as CSV."""
     sink = io.StringIO(newline="")
     writer = csv.writer(sink, lineterminator="\n")

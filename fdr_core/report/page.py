@@ -2,7 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from fdr_core.findings import TOO_FEW
 from fdr_core.report import opinions
 from fdr_core.report.heaviest import beyond_noise
-from fdr_core.report.words import FILTERS, count, list_words
+from fdr_core.report.words import FILTERS, count, finding_kind, list_words, says_lean
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 MOST_PEOPLE = 100
@@ -74,6 +75,7 @@ def report_html(report: Mapping[str, Any]) -> bytes:
             labels=labels,
             drawing=ranking_drawing(report["ranking"][:MOST_DRAWN]),
             other_leans=other_leans_html(report),
+            caterpillar=caterpillar_html(annotators, basis=report["method"]["lean_basis"]),
         )
     )
     return text.encode("utf-8", "replace")
@@ -86,6 +88,58 @@ def other_leans_html(report: Mapping[str, Any]) -> str:
         return ""
     template = _environment().get_template("other_leans.html")
     return template.render(lists=lists, drawing=leans_drawing(lists), taste=report.get("without_taste"))
+
+
+#: More people than this are drawn by some of those who are not flagged, evenly chosen.
+MOST_LINES = 2000
+#: What the picture of everybody can be sorted by.
+SORTS = ("lean", "evidence", "answers", "team")
+
+
+def caterpillar_html(
+    rows: Sequence[Mapping[str, Any]], *, basis: Any, sort: str = "lean", address: Callable[[Any], str] | None = None
+) -> str:
+    """Everybody's lean with its interval in one picture, safe to put into a page; empty where nobody has one.
+
+    `rows` come with the strongest evidence first; `address` gives the page of somebody who is flagged.
+    """
+    known = [row for row in rows if row["bias"] is not None and row["bias_low"] is not None and says_lean(row)]
+    if len(known) < 2:
+        return ""
+    flagged = sum(bool(row["flagged"]) for row in known)
+    step = max(1, -(-(len(known) - flagged) // max(MOST_LINES - flagged, 1)))
+    others = itertools.count()
+    drawn = [row for row in known if row["flagged"] or next(others) % step == 0]
+    keys: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        "lean": lambda row: -row["bias"],
+        "answers": lambda row: -row["comparisons"],
+        "team": lambda row: (row.get("team") or "\uffff", -row["bias"]),
+    }
+    drawn = sorted(drawn, key=keys[sort]) if sort in keys else drawn
+    marks: dict[str, list[tuple[int, ...]]] = {"rest": [], "lean": [], "always": []}
+    links = []
+    for place, row in enumerate(drawn):
+        kind = "rest" if not row["flagged"] else "always" if finding_kind(row["finding"]) == "always" else "lean"
+        ends = [round(100 * (1 - float(row[name]))) for name in ("bias_low", "bias", "bias_high")]
+        mark = (round((place + 0.5) / len(drawn) * 1000), *ends)
+        marks[kind].append(mark)
+        if row["flagged"] and address is not None:
+            links.append((address(row["annotator"]), mark, row))
+    return (
+        _environment()
+        .get_template("caterpillar.html")
+        .render(
+            marks=marks,
+            links=links,
+            size="few" if len(drawn) <= 80 else "many" if len(drawn) <= 400 else "crowd",
+            n_drawn=len(drawn),
+            n_known=len(known),
+            n_left_out=len(rows) - len(known),
+            flagged=flagged,
+            basis=basis,
+            sort=sort,
+        )
+    )
 
 
 def leans_drawing(lists: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -83,13 +83,15 @@ def list_words(rows: Iterable[Mapping[str, Any]], kind: str | None, q: Any) -> s
     flagged = [row for row in rows if row["flagged"]]
     if not flagged:
         return f"Nobody of {count(len(rows))} is flagged. That clears nobody."
+    return f"{decided_words(flagged, len(rows))} {_promise(str(kind), q)}".rstrip()
+
+
+def decided_words(flagged: Iterable[Mapping[str, Any]], total: int | None = None) -> str:
+    """How many are flagged, and what was decided about them so far."""
     decided = Counter(row.get("decision") or "open" for row in flagged)
-    if set(decided) == {"open"}:
-        told = f"{count(len(flagged))} of {count(len(rows))} flagged."
-    else:
-        each = [f"{count(decided[choice])} {words}" for choice, words in DECIDED.items() if decided[choice]]
-        told = f"{count(len(flagged))} of {count(len(rows))} flagged: {', '.join(each)}."
-    return f"{told} {_promise(str(kind), q)}".rstrip()
+    told = f"{count(sum(decided.values()))} {'' if total is None else f'of {count(total)} '}flagged"
+    each = [f"{count(decided[choice])} {words}" for choice, words in DECIDED.items() if decided[choice]]
+    return f"{told}." if set(decided) <= {"open"} else f"{told}: {', '.join(each)}."
 
 
 def _promise(kind: str, q: Any) -> str:
@@ -197,6 +199,13 @@ def duration(seconds: Any) -> str:
         if span < limit:
             return f"{span / unit:.0f} {name}"
     return f"{span / 86_400:.0f} days"
+
+
+def work(seconds: Any) -> str:
+    """A cost in hours, in minutes below one."""
+    if not is_number(seconds):
+        return NOTHING
+    return f"{math.ceil(seconds / 60)} min" if seconds < 3600 else f"{number(seconds / 3600, 1)} h"
 
 
 def ago(seconds: Any, now: float) -> str:
@@ -318,6 +327,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "construction_words": construction_words,
     "count": count,
     "day": day,
+    "decided_words": decided_words,
     "duration": duration,
     "e_value": e_value,
     "even_words": even_words,
@@ -344,6 +354,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "side": side,
     "signed": signed,
     "when": when,
+    "work": work,
 }
 
 

@@ -15,7 +15,7 @@ from evenhand.label_studio.transport import LabelStudioUnreachableError, Transpo
 from evenhand.project_config import parse_config
 from evenhand.publish import publish_project
 from evenhand.publish.alerts import Card
-from evenhand.publish.tabs import MOST_TABS, TITLE, title_of
+from evenhand.publish.tabs import MOST_TABS, RELABEL, TITLE, relabel_tab, title_of
 
 from harness.databases import new_store
 from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
@@ -54,6 +54,17 @@ def test_everything_switched_off_writes_nothing(world: World) -> None:
     world.run(SCORES, {"2": 0.5})
     assert world.publish().written == {}
     assert world.writes() == 0
+
+
+def test_tab_of_tasks_to_label_anew_is_made_once_and_outlives_publishing(world: World) -> None:
+    assert relabel_tab(world.client, world.project, [3, 1]) == 2
+    assert relabel_tab(world.client, world.project, [1]) == 1
+    world.run(SCORES, {"2": 0.5})
+    world.publish()
+    views = [view["data"] for view in world.client.views(world.project.ls_project_id)]
+    (ours,) = [data for data in views if data["title"] == RELABEL]
+    assert [one["value"] for one in ours["filters"]["items"]] == [1]
+    assert views[0]["title"] == "Default"
 
 
 def test_no_run_yet_writes_nothing(world: World) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from evenhand.domain import Project, Run, shown_name
-from evenhand.label_studio.client import task_filter
+from evenhand.label_studio.client import LabelStudioClient, task_filter
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.publish.context import STATE, Context, content_hash
 from evenhand.settings import Settings
@@ -109,6 +109,10 @@ def title_of(name: str) -> str:
 
 
 TITLE = title_of("to review")
+#: The tab with the tasks to label anew, made when somebody asks for it.
+RELABEL = title_of("label anew")
+#: Each task is one more condition in Label Studio's query.
+MOST_LISTED = 200
 
 
 def publish_tab(context: Context) -> None:
@@ -130,6 +134,22 @@ def publish_tab(context: Context) -> None:
             _write(context, wanted, ours, has_tabs=has_tabs)
     if not wanted:
         context.forget(CHANNEL, STATE)
+
+
+def relabel_tab(client: LabelStudioClient, project: Project, tasks: Sequence[int]) -> int:
+    """Make or renew the tab with the tasks to label anew; how many it shows."""
+    listed = [task_filter("id", "equal", "Number", task) for task in tasks[:MOST_LISTED]]
+    wanted, number = view_data(RELABEL, filters=listed, shown=SHOWN), project.ls_project_id
+    views = client.views(number)
+    ours = [view for view in views if (view.get("data") or {}).get("title") == RELABEL]
+    if ours:
+        client.update_view(number, int(ours[0]["id"]), wanted)
+        return len(listed)
+    if not views:
+        # Label Studio makes its own first tab only where there is none yet; without it people would see ours alone.
+        client.create_view(number, view_data(DEFAULT_TITLE))
+    client.create_view(number, wanted)
+    return len(listed)
 
 
 def is_ours(title: str) -> bool:
@@ -184,7 +204,7 @@ def _ours(context: Context) -> tuple[dict[str, list[Json]], bool]:
     ours: dict[str, list[Json]] = {}
     for view in views:
         title = str((view.get("data") or {}).get("title") or "")
-        if is_ours(title):
+        if is_ours(title) and title != RELABEL:
             ours.setdefault(title, []).append(view)
     return ours, bool(views)
 

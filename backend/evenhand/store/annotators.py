@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
 
 from evenhand.domain import Annotator, Comparison, Status, StoredEvidence
 from evenhand.errors import ConflictError
@@ -91,11 +91,37 @@ class AnnotatorStore(Aggregate):
             statement = (
                 update(annotators)
                 .where(annotators.c.project_id == project_id, annotators.c.annotator_id == bindparam("key"))
-                .values(name=bindparam("new_name"), email=bindparam("new_email"))
+                .values(
+                    name=bindparam("new_name"),
+                    email=bindparam("new_email"),
+                    team=func.coalesce(annotators.c.team, bindparam("domain")),
+                )
             )
-            values = [{"key": key, "new_name": name, "new_email": email} for key, (name, email) in names.items()]
+            values = [
+                {"key": key, "new_name": name, "new_email": email, "domain": (email or "").partition("@")[2] or None}
+                for key, (name, email) in names.items()
+            ]
             connection.execute(statement, values)
         return len(names)
+
+    def set_teams(self, project_id: int, teams: Mapping[str, str | None]) -> None:
+        """Say which team or vendor each annotator belongs to, by id."""
+        values = [{"key": key, "new_team": team} for key, team in sorted(teams.items())]
+        statement = update(annotators).where(
+            annotators.c.project_id == project_id, annotators.c.annotator_id == bindparam("key")
+        )
+        with self._database.write() as connection:
+            if values:
+                connection.execute(statement.values(team=bindparam("new_team")), values)
+
+    def teams(self, project_id: int) -> dict[str, int]:
+        """How many annotators each team of a project has, by name."""
+        query = select(annotators.c.team, func.count()).where(
+            annotators.c.project_id == project_id, annotators.c.team.is_not(None)
+        )
+        query = query.group_by(annotators.c.team).order_by(annotators.c.team)
+        with self._database.read() as connection:
+            return {str(row[0]): int(row[1]) for row in connection.execute(query)}
 
     def unnamed(self, project_id: int) -> set[str]:
         """Ids of annotators whose name is not known."""
@@ -110,7 +136,8 @@ class AnnotatorStore(Aggregate):
         query = select(annotators).where(annotators.c.project_id == project_id)
         with self._database.read() as connection:
             rows = select_in(connection, query, annotators.c.annotator_id, ids)
-            return {row.annotator_id: Annotator(row.annotator_id, row.name, row.email, row.first_seen) for row in rows}
+            names = ("annotator_id", "name", "email", "first_seen", "team")
+            return {row.annotator_id: Annotator(*(getattr(row, name) for name in names)) for row in rows}
 
 
 class LiveStore(Aggregate):

@@ -66,6 +66,7 @@ class Mark(NamedTuple):
 
     annotator: str
     name: str | None
+    team: str | None
     finding: str | None
     flagged: bool
     comparisons: int
@@ -73,7 +74,13 @@ class Mark(NamedTuple):
     right: int
     ties: int
     bias: float | None
+    bias_low: float | None
+    bias_high: float | None
     entry: float | None
+    p_value: float | None
+    match_ratio: float | None
+    median_lead_time: float | None
+    more_needed: int | None
     position: int
 
 
@@ -91,6 +98,7 @@ class FindingStore(Aggregate):
         finding: str | None = None,
         differ: bool = False,
         search: str | None = None,
+        team: str | None = None,
         among: Collection[str] | None = None,
         limit: int = 50,
         cursor: str | None = None,
@@ -100,11 +108,13 @@ class FindingStore(Aggregate):
         if sort not in (*ANNOTATOR_COLUMNS, "name"):
             raise PayloadError(f"sort is {sort[:60]!r}; expected one of {', '.join(ANNOTATOR_COLUMNS)}, name")
         column = annotators.c.name if sort == "name" else run_annotators.c[sort]
-        query = select(run_annotators, annotators.c.name, annotators.c.email).select_from(_with_names(run_id))
-        query = query.where(run_annotators.c.run_id == run_id)
+        told = [annotators.c[name] for name in ("name", "email", "team")]
+        query = select(run_annotators, *told).select_from(_with_names(run_id)).where(run_annotators.c.run_id == run_id)
         for name, wanted in (("flagged", flagged), ("persistent", persistent), ("finding", finding)):
             if wanted is not None:
                 query = query.where(run_annotators.c[name] == wanted)
+        if team:
+            query = query.where(annotators.c.team == team)
         if differ:
             query = query.where(run_annotators.c.difference != "")
         if among is not None:
@@ -140,7 +150,7 @@ class FindingStore(Aggregate):
 
     def marks(self, run_id: int) -> list[Mark]:
         """What a drawing needs of everybody in a run, the strongest evidence first: few columns of many rows."""
-        columns = [annotators.c.name if name == "name" else run_annotators.c[name] for name in Mark._fields]
+        columns = [(annotators if name in ("name", "team") else run_annotators).c[name] for name in Mark._fields]
         query = select(*columns).select_from(_with_names(run_id))
         query = query.where(run_annotators.c.run_id == run_id)
         with self._database.read() as connection:

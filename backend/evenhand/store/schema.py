@@ -142,7 +142,7 @@ annotators = Table(
     metadata,
     project_column(),
     Column("annotator_id", Text, nullable=False),
-    *optional(Text, "name", "email"),
+    *optional(Text, "name", "email", "team"),  # a team or vendor: as an owner said, else the address's domain
     Column("first_seen", Double),
     PrimaryKeyConstraint("project_id", "annotator_id"),
 )

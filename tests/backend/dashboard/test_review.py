@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
+import math
 import re
+from statistics import median
 
 import pytest
 from evenhand.domain import Project
@@ -51,11 +55,40 @@ def test_queue_decides_one_after_the_other_and_ends_at_the_list(fresh: tuple[Fla
         answer = post(client, path, annotator=here, decision="confirm", advance="1")
         assert answer.location == person_url(project, following)
     answer = post(client, path, annotator=flagged[-1], decision="dismiss", advance="1")
-    assert answer.location == f"/ui/projects/{project.id}"
+    assert answer.location == f"/ui/projects/{project.id}/next"
     page = visible(get(client, answer.location))
     assert f"Reviewed {len(flagged)} of {len(flagged)}" in page
+    assert f"{len(flagged)} flagged: {len(flagged) - 1} confirmed, 1 dismissed." in page
     assert "Undo" in page
-    assert "12 annotators" in page
+
+
+def test_next_step_costs_what_the_lean_can_have_changed_and_its_file_names_exactly_that(
+    client: FlaskClient, store: Store, judged: Project
+) -> None:
+    path = f"/ui/projects/{judged.id}"
+    run = store.runs.latest(judged.id)
+    assert run is not None
+    who = store.findings.flagged(run.id)[0]
+    assert "Nobody is confirmed" in visible(get(client, f"{path}/next"))
+    post(client, f"{path}/decisions", annotator=who, decision="confirm")
+    rows = list(csv.DictReader(io.StringIO(get(client, f"{path}/relabel.csv"))))
+    page = visible(get(client, f"{path}/next"))
+    assert rows
+    assert f"{len(rows)} answers may be among them" in page
+    row = store.findings.get(run.id, who)
+    assert row is not None
+    side = 1 if row["bias"] > 0 else -1
+    own = {str(one["task_id"]): one for one in store.comparisons.of_annotator(judged.id, who)}
+    assert {one["annotator"] for one in rows} == {who}
+    assert all(own[one["task"]]["outcome"] == side for one in rows)
+    chances = [float(one["probability"]) for one in rows]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[-1] >= 0.1
+    others = [one["median_lead_time"] for one in store.findings.all(run.id) if one["annotator"] != who]
+    assert f"{math.ceil(median(others) * len(rows) / 60)} min" in page
+    assert post(client, f"{path}/relabel-tab").status_code == 400  # no Label Studio is configured
+    store.decisions.withdraw(judged.id, store.decisions.current(judged.id)[who].number, author="local")
+    assert client.get("/ui/projects/999/relabel.csv").status_code == 404
 
 
 def test_problem_of_several_projects_is_one_banner(fresh: tuple[FlaskClient, Store, Settings]) -> None:

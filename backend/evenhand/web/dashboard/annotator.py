@@ -103,7 +103,7 @@ def decide(project_id: int) -> Response:
     queue = queue_of(run, project_id)
     following = queue.following(annotator_id) if annotator_id in queue.flagged else annotator_id
     if following is None:
-        return redirect(url_for("dashboard.project", project_id=project_id))
+        return redirect(url_for("dashboard.next_step", project_id=project_id))
     return _to_annotator(project_id, following)
 
 

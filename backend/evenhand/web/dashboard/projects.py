@@ -35,7 +35,7 @@ from evenhand.web.dashboard.blueprint import (
 )
 from fdr_core.findings import FINDINGS
 from fdr_core.report.opinions import lists_words
-from fdr_core.report.page import other_leans_html
+from fdr_core.report.page import SORTS, caterpillar_html, other_leans_html
 from fdr_core.report.words import KINDS, cause_of, guarantee_parts
 
 PAGE_SIZE = 50
@@ -72,6 +72,9 @@ def project(project_id: int) -> str:
         **(_table(found, run) if run else {}),
         summary=(run.summary if run else None) or {},
         other_leans=_other_leans(found, run) if run else "",
+        everybody=_everybody(found, run) if run else "",
+        plot=_plot_sort(),
+        sorts=SORTS,
         waiting=store.comparisons.count_since(found.id, run.seq or 0) if run else found.counts.get("judged", 0),
         lists=lists_words((run.summary or {}), run.audit) if run else "",
         guarantee=guarantee_parts(run.guarantee if run else None),
@@ -80,6 +83,22 @@ def project(project_id: int) -> str:
         findings=FINDINGS,
         mark="" if run else mark_of(found),
     )
+
+
+def _plot_sort() -> str:
+    asked = request.args.get("plot", "")
+    return asked if asked in SORTS else SORTS[0]
+
+
+def _everybody(found: Project, run: Run) -> str:
+    """The picture of all leans; who is flagged in it leads to the evidence."""
+
+    def address(key: Any) -> str:
+        return url_for("dashboard.annotator", project_id=found.id, id=key, run=request.args.get("run", type=int))
+
+    team = argument("team")
+    marks = [mark._asdict() for mark in get_store().findings.marks(run.id) if not team or mark.team == team]
+    return caterpillar_html(marks, basis=(run.summary or {}).get("lean_basis"), sort=_plot_sort(), address=address)
 
 
 def _other_leans(found: Project, run: Run) -> str:
@@ -98,7 +117,8 @@ def _other_leans(found: Project, run: Run) -> str:
 def _warned(found: Project, run: Run | None) -> dict[str, Any]:
     """How many early warnings stand, and those about people whom the run shown does not know yet."""
     store = get_store()
-    evidence = store.live.warned(found.id)
+    lasting = {flag["annotator_id"] for flag in store.flags.all(found.id)}  # who holds more needs no warning
+    evidence = {key: one for key, one in store.live.warned(found.id).items() if key not in lasting}
     known = store.findings.known(run.id, evidence) if run else set()
     people = store.annotators.get(found.id, [key for key in evidence if key not in known])
     search = argument("search").strip()[:200].lower()
@@ -134,8 +154,8 @@ def _table(found: Project, run: Run) -> dict[str, Any]:
     sort = sort if sort in {column for column, _, _ in columns} else "position"
     descending = request.args.get("order") == "desc"
     filters, queue = _filters(run), queue_of(run, found.id)
-    search = argument("search").strip()[:200]
-    chosen, usual = request.args.get("show", ""), TO_REVIEW if queue.undecided and not search else EVERYBODY
+    search, team = argument("search").strip()[:200], argument("team")[:200]
+    chosen, usual = request.args.get("show", ""), TO_REVIEW if queue.undecided and not (search or team) else EVERYBODY
     chosen = chosen if chosen in filters else usual
     narrowed = {"among": queue.undecided} if chosen == TO_REVIEW else filters[chosen][1]
     wanted = page_number()
@@ -146,6 +166,7 @@ def _table(found: Project, run: Run) -> dict[str, Any]:
             sort=sort,
             descending=descending,
             search=search or None,
+            team=team or None,
             limit=PAGE_SIZE,
             offset=(number - 1) * PAGE_SIZE,
             **narrowed,
@@ -163,12 +184,15 @@ def _table(found: Project, run: Run) -> dict[str, Any]:
         "descending": descending,
         "chosen": chosen,
         "search": search,
+        "team": team,
+        "teams": store.annotators.teams(found.id),
         "decisions": store.decisions.current(found.id),
         "queue": queue,
-        "is_narrowed": bool(search) or chosen != EVERYBODY,
+        "is_narrowed": bool(search or team) or chosen != EVERYBODY,
         "arguments": {
             "show": chosen if chosen != usual else None,
             "search": search or None,
+            "team": team or None,
             "run": request.args.get("run", type=int),
         },
     }
@@ -199,6 +223,7 @@ def _page(typed: Mapping[str, str] | None = None, message: str = "") -> str:
         address=service_url(settings),
         label_studio_url=(settings.label_studio_public_url or reachable) if reachable else "",
         assignments=ASSIGNMENTS,
+        demos=[kind for kind, one in DEMOS.items() if one.title not in {row["project"].title for row in rows}],
         typed=typed or {},
         message=message,
     )

@@ -157,7 +157,7 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
     ),
     (
         "What is written to Label Studio",
-        "Everybody who can open the Label Studio project, annotators included, can see what is published there.",
+        "How much is shown in Label Studio, and what follows a decision.",
         (
             Field(
                 "publish.predictions",
@@ -208,6 +208,8 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
 )
 
 
+#: What most people come for; the rest stands behind "More".
+FIRST = ("q", "sides", "reviewers", "publish.predictions", "publish.tab", "publish.alerts", "publish.pseudonyms")
 FIELDS: tuple[Field, ...] = tuple(field for _, _, fields in GROUPS for field in fields)
 # Left empty these mean "not at all", rather than the default.
 NONE_IF_EMPTY = frozenset({"every_minutes", "every_answers", "answers"})
@@ -277,7 +279,8 @@ def _form(found: Project, values: Mapping[str, Any], *, message: str, wrong: Map
     return render_template(
         "settings.html",
         **content,
-        groups=GROUPS,
+        first=[field for key in FIRST for field in FIELDS if field.key == key],
+        groups=[(title, words, [one for one in fields if one.key not in FIRST]) for title, words, fields in GROUPS],
         values=values,
         message=message,
         wrong=wrong or {},
