@@ -337,6 +337,13 @@ def test_projects_of_a_reinstalled_label_studio_do_not_mix(store: Store) -> None
     assert store.projects.find("http://other", ProjectRef(1, 100)) is None
 
 
+def test_a_project_has_label_studios_id_and_a_prefix_where_that_is_taken(store: Store) -> None:
+    refs = (("http://ls", 7, 100), ("http://ls", 7, 200), ("http://other", 7, 100), ("http://ls", 12, 100))
+    numbers = [store.projects.register(url, ProjectRef(number, epoch)).id for url, number, epoch in refs]
+    assert numbers == [7, 1_000_007, 2_000_007, 12]
+    assert store.projects.register("demo", ProjectRef(1, 1), kind="demo").id == 1_000_001
+
+
 def test_project_heard_of_in_an_event_is_adopted_by_setup(store: Store) -> None:
     first = store.projects.register("", ProjectRef(1, 100))
     assert store.projects.register("http://ls", ProjectRef(1, 100)).id == first.id

@@ -15,6 +15,8 @@ from evenhand.store.schema import projects
 
 READING_KEYS = ("control", "controls", "item_left", "item_right", "coin", "stratum", "answers", "judges")
 MAX_FIELDS = 200
+#: Between Label Studio's id of a project and ours where the same number is taken.
+PREFIX = 1_000_000
 
 
 class ProjectStore(Aggregate):
@@ -38,7 +40,8 @@ class ProjectStore(Aggregate):
     ) -> Project:
         """Find or create the project (ref.epoch None counts as 0); an existing one keeps its settings.
 
-        One that was let go is taken up again; a row made from an event before the address was known (ls_url '') is
+        Its id is Label Studio's; where another project has that already (of another Label Studio, or of one that
+        began anew), and for demos, with a prefix of millions. One that was let go is taken up again; a row made from an event before the address was known (ls_url '') is
         adopted.
         """
         epoch = ref.epoch or 0
@@ -62,14 +65,16 @@ class ProjectStore(Aggregate):
         with self._database.write() as connection:
             if ls_url:
                 self._adopt(connection, ls_url, ref.ls_project_id, epoch)
-            insert = self._database.insert(projects).values(**values)
-            insert = insert.on_conflict_do_nothing(index_elements=["ls_url", "ls_project_id", "epoch"])
-            is_new = connection.execute(insert.returning(projects.c.id)).first() is not None
             mine = (
                 projects.c.ls_url == ls_url,
                 projects.c.ls_project_id == ref.ls_project_id,
                 projects.c.epoch == epoch,
             )
+            is_new, number = False, ref.ls_project_id + (PREFIX if kind == "demo" else 0)
+            while not is_new and connection.execute(select(projects.c.id).where(*mine)).first() is None:
+                insert = self._database.insert(projects).values(id=number, **values).on_conflict_do_nothing()
+                is_new = connection.execute(insert.returning(projects.c.id)).first() is not None
+                number += PREFIX
             back = update(projects).where(*mine, projects.c.deleted_at.is_not(None))
             connection.execute(back.values(deleted_at=None, full_pull_needed=True))
             found = to_project(connection.execute(select(projects).where(*mine)).one())

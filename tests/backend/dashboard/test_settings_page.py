@@ -15,6 +15,7 @@ from flask.testing import FlaskClient
 from fdr_core.option import Option
 from fdr_core.options import OPTIONS
 from harness import world
+from harness.label_configs import TWO_QUESTIONS
 from tests.backend.dashboard.browsing import get, post, settings_form, visible
 
 
@@ -51,6 +52,22 @@ def test_settings_changed_are_stored_and_empty_schedule_means_never(
     assert post(client, path, **form).status_code == 302
     config = store.projects.get(judged.id).config
     assert (config["q"], config["every_minutes"], config["publish"]["tab"]) == (0.2, None, True)
+
+
+def test_several_controls_named_beside_a_pinned_one_are_judged_together(
+    fresh: tuple[FlaskClient, Store, Settings],
+) -> None:
+    """The form sends the pinned control back, and nobody means by that that it decides."""
+    client, store, _ = fresh
+    project = world.register(store, 1, "Two questions", label_config=TWO_QUESTIONS)
+    store.projects.set_config(project.id, parse_config({"control": "helpful"}))
+    path = f"/ui/projects/{project.id}/settings"
+    post(client, path, **{**settings_form(get(client, path)), "controls": "helpful, harmless"})
+    assert "together" in get(client, path)
+    assert store.projects.get(project.id).config["control"] is None
+    post(client, path, **{**settings_form(get(client, path)), "control": "harmless"})
+    assert "apart" in get(client, path)
+    assert store.projects.get(project.id).config["control"] == "harmless"
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             Field(
                 "controls",
                 "Several controls",
-                "Names, separated by commas: judged together, or apart if Control above names the one that decides.",
+                "Names, separated by commas: judged together. Saved so, Control above may then name the one that decides.",
             ),
             Field(
                 "item_left", "Left item", "Data field that names the left item. Empty: what the control shows.", "field"
@@ -230,7 +230,10 @@ def change_settings(project_id: int) -> Response:
     typed = {field.key: _typed(field) for field in FIELDS}
     try:
         user = current_user()
-        changed = change_config(store, found, _values(typed), by=user.name if user else "unknown")
+        values = _values(typed)
+        if typed["control"] == (found.config.get("control") or ""):
+            del values["control"]  # filled in by the form: nobody says by it that it decides among several
+        changed = change_config(store, found, values, by=user.name if user else "unknown")
     except UnusableValueError as error:
         wrong = error.fields if isinstance(error, UnfitSettingsError) else {}
         return make_response(_form(found, typed, message=str(error), wrong=wrong), error.status)
