@@ -41,8 +41,8 @@ class ProjectStore(Aggregate):
         """Find or create the project (ref.epoch None counts as 0); an existing one keeps its settings.
 
         Its id is Label Studio's; where another project has that already (of another Label Studio, or of one that
-        began anew), and for demos, with a prefix of millions. One that was let go is taken up again; a row made from an event before the address was known (ls_url '') is
-        adopted.
+        began anew), and for demos, with a prefix of millions. One that was let go is taken up again; a row made from
+        an event before the address was known (ls_url '') is adopted.
         """
         epoch = ref.epoch or 0
         values = {

@@ -72,7 +72,7 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
             Field(
                 "controls",
                 "Several controls",
-                "Names, separated by commas: judged together. Once saved, Control above may name the one that decides.",
+                "Names, by commas: judged together. Once saved, Control above may name the one that decides.",
             ),
             Field(
                 "item_left", "Left item", "Data field that names the left item. Empty: what the control shows.", "field"
