@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
-from fdr_core.answers import Answers, rows_of, sum_answers
+from fdr_core.answers import Answers, Sums, rows_of, sum_answers
 from fdr_core.codes import mix
 from fdr_core.design import DENSE_ITEMS, DenseItems, ItemSolver, item_solver
 from fdr_core.errors import DesignError
@@ -239,7 +240,9 @@ class FixedKnockoffs:
     ``q = sqrt(RSS) g / sqrt(g'g + chi2_{df - m})``, g ~ N(0, I_m).
     """
 
-    def __init__(self, design: FixedDesign, *, solver: str = "auto", rss: float | None = None) -> None:
+    def __init__(
+        self, design: FixedDesign, *, solver: str = "auto", rss: float | None = None, q: Floats | None = None
+    ) -> None:
         if design.df < design.m:
             raise DesignError(
                 f"only {design.df} degrees of freedom are left for the knockoffs of {design.m} annotators; "
@@ -251,11 +254,12 @@ class FixedKnockoffs:
         s = self.slack.s
         self._centre = design.c - s * solve_sigma(design.F, design.c)
         self._link = None if (s == 1.0).all() else 1.0 - s
-        self._apply_root = _low_rank_root(design.F, s)
+        self._given = q
+        self._apply_root = _low_rank_root(design.F, s) if q is None else _spectral_root(design.F, s)
 
     def draw(self, rng: np.random.Generator) -> PathProblem:
-        """Draw once; lane 0 are the own columns, lane 1 the knockoffs."""
-        return self.problem(self.draw_q(rng))
+        """Draw once, or take the ``q`` that was given; lane 0 are the own columns, lane 1 the knockoffs."""
+        return self.problem(self.draw_q(rng) if self._given is None else self._given)
 
     def draw_q(self, rng: np.random.Generator) -> Floats:
         """Draw ``q = Q'y``; its sign follows the data, so that swapping all sides changes nothing but signs."""
@@ -288,3 +292,31 @@ def _low_rank_root(F: Floats, s: Floats) -> Callable[[Floats], Floats]:
     shrink = 1.0 - np.sqrt(np.maximum(1.0 - x**2, 0.0))
     spread = np.sqrt(s * (2.0 - s))
     return lambda q: spread * (q - Y.T @ (shrink * (Y @ q)))
+
+
+def householder_q(answers: Answers, sums: Sums, judged: Ints) -> Floats:
+    """``Q'y`` for Q the columns m+1 to 2m of ``qr([U zeros])``, answers in the order of annotators.
+
+    That is how the knockoff package of the paper's time completes U, the left singular vectors of the annotators'
+    columns without the item scores: Q are Householder reflections of unit vectors, hence nearly the answers m+1 to 2m.
+    """
+    rows = JudgedRows.of(answers, judged, len(sums.counts))
+    taken, m = rows.answers, len(judged)
+    solver = DenseItems(sums.laplacian, 0.0)
+    on_items = solver.solve(np.column_stack([sums.B[:, judged].toarray(), sums.Dy]))
+    left_over = on_items[taken.right] - on_items[taken.left]
+    left_over[np.arange(len(taken)), rows.position] += 1.0
+    left_over[:, m] += taken.outcome
+    U = np.linalg.svd(left_over[:, :m] / np.sqrt(sums.counts[judged]), full_matrices=False)[0]
+    factor, tau, _, _ = lapack.dgeqrf(U)
+    y = left_over[:, m:]
+    turned = lapack.dormqr("L", "T", factor, tau, y, len(y))[0]
+    return np.asarray(turned[m : 2 * m, 0])
+
+
+def _spectral_root(F: Floats, s: Floats) -> Callable[[Floats], Floats]:
+    """``q -> C'q`` with ``C = D^{1/2} V'`` from the singular vectors of ``2S - S Sigma^{-1} S``, the largest first."""
+    target = np.diag(2.0 * s) - s[:, None] * solve_sigma(F, np.diag(s))
+    values, vectors = np.linalg.eigh(target)
+    spread = np.sqrt(np.maximum(values[::-1], 0.0))
+    return lambda q: vectors[:, ::-1] @ (spread * q)

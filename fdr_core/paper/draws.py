@@ -141,9 +141,11 @@ class Fixed:
     copies = 1
     closes_races = False
 
-    def __init__(self, design: FixedDesign, *, rss: float | None = None, solver: str = "auto") -> None:
+    def __init__(
+        self, design: FixedDesign, *, rss: float | None = None, solver: str = "auto", q: Floats | None = None
+    ) -> None:
         self._design, self.m = design, design.m
-        self._knockoffs = FixedKnockoffs(design, rss=rss, solver=solver)
+        self._knockoffs = FixedKnockoffs(design, rss=rss, solver=solver, q=q)
         self.slack = self._knockoffs.slack
 
     def draw(self, index: int, rng: np.random.Generator) -> PathProblem:

@@ -89,6 +89,13 @@ class KnockoffLBI:
         "How far copies stand from their annotators. The semidefinite program leaves some annotators no room.",
         {"auto": "maximum entropy", "sdp": "the paper's semidefinite program", "cvxpy": "the same by cvxpy"},
     )
+    complement: str = option(
+        "random",
+        "Noise of the paper's construction",
+        "Where the copies' noise comes from. The package of the paper's time took it, nearly, from the answers of the "
+        "second and third annotator; the printed tables rest on that.",
+        {"random": "uniformly random", "householder": "Householder reflections, as in the paper's tables"},
+    )
     variance: str | None = option(
         None,
         "Variance of the paper's construction",
@@ -121,6 +128,11 @@ class KnockoffLBI:
             raise ConfigurationError(
                 f"copies was {self.copies}, but the paper's construction (construction='paper') has one copy per "
                 "annotator; leave copies out, or use construction='flip'"
+            )
+        if self.complement == "householder" and (self.construction != "paper" or self.draws > 1):
+            raise ConfigurationError(
+                f"complement='householder' was given with construction={self.construction!r} and draws={self.draws}; "
+                "expected construction='paper' and draws=1: it leaves nothing to chance, so every draw is the same"
             )
         if self.judge == "everybody" and self.construction != "paper":
             raise ConfigurationError(

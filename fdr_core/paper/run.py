@@ -14,7 +14,7 @@ from fdr_core.answers import Answers, Sums
 from fdr_core.audit import Audit, audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.design import ridge_for
-from fdr_core.paper.copies import FlipDesign, own_problem
+from fdr_core.paper.copies import FlipDesign, householder_q, own_problem
 from fdr_core.paper.draws import Budget, Draws, Fixed, Flips, Progress, Rule, run_draws, two_pass_rss
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.paths import Path, follow
@@ -137,7 +137,8 @@ def run(
             made = Flips(design, copies=copies, seed=lbi.seed, path=lbi.path)
         else:
             rss = two_pass_rss(design, answers, sums, judged) if lbi.variance_used == "two-pass" else None
-            made = Fixed(design, rss=rss, solver=lbi.slack)
+            known = householder_q(answers, sums, judged) if lbi.complement == "householder" else None
+            made = Fixed(design, rss=rss, solver=lbi.slack, q=known)
             slack = made.slack
         rule = Rule(q, lbi.cut, lbi.draws, lbi.seed, e_rate=q / 2.0, of_interest=of_interest)
         drawn = run_draws(made, rule, path=lbi.path, progress=progress, budget=limit)

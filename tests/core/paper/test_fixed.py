@@ -9,11 +9,13 @@ import pytest
 from scipy.optimize import minimize
 
 from fdr_core.errors import ConfigurationError, DesignError
-from fdr_core.paper.copies import FixedKnockoffs
+from fdr_core.paper.copies import FixedKnockoffs, householder_q
 from fdr_core.paper.draws import race_results
+from fdr_core.paper.knockoff_lbi import KnockoffLBI
 from fdr_core.paper.paths import follow
 from fdr_core.paper.slack import SOLVERS, slack
 from fdr_core.projection import fixed_design, require_rows, smallest_eigenvalue
+from fdr_core.simulate import paper_study
 from tests.core.cases import crowd, sums_of
 from tests.core.dense import complement, dense_design, dense_knockoffs, project_out, svd_route, symmetric_root
 
@@ -102,6 +104,36 @@ def test_fixed_design_residual_sum_of_squares_equals_dense_least_squares() -> No
     assert design.rss == pytest.approx(residual @ residual, abs=1e-9)
     assert design.df == len(answers) - np.linalg.matrix_rank(X)
     assert np.allclose(np.eye(20) - design.F.T @ design.F, project_out(D, A).T @ A, atol=1e-10)
+
+
+def test_householder_q_is_that_of_the_columns_which_qr_adds_to_the_annotators() -> None:
+    answers = crowd(np.random.default_rng(5), n_annotators=6, n_answers=200)
+    sums, m = sums_of(answers, n_annotators=6), 6
+    q = householder_q(answers, sums, np.arange(m))
+    ordered = answers.take(np.argsort(answers.annotator, kind="stable"))
+    D, A = dense_design(ordered, 8, m)
+    U = np.linalg.svd(project_out(D, A), full_matrices=False)[0]
+    added = np.linalg.qr(np.concatenate([U, np.zeros_like(U)], axis=1))[0][:, m:]
+    assert np.allclose(added.T @ U, 0.0, atol=1e-12)
+    assert np.allclose(np.abs(q), np.abs(added.T @ project_out(D, ordered.outcome[:, None])[:, 0]), atol=1e-9)
+
+
+def test_spectral_root_squares_to_the_covariance_of_the_copies() -> None:
+    design = fixed_design(sums_of(skewed_crowd(np.random.default_rng(3))), ALL)
+    low_rank, spectral = FixedKnockoffs(design).root(), FixedKnockoffs(design, q=np.zeros(20)).root()
+    assert np.allclose(spectral.T @ spectral, low_rank.T @ low_rank, atol=1e-8)
+
+
+def test_householder_complement_leaves_nothing_to_chance_so_it_wants_one_draw_of_the_papers_construction() -> None:
+    with pytest.raises(ConfigurationError, match="draws=1"):
+        KnockoffLBI(complement="householder")
+    answers = paper_study(0.1, 0.7, rng=np.random.default_rng(1)).comparisons
+    lists = [
+        KnockoffLBI(construction="paper", complement="householder", draws=1, seed=seed, path="iss").fit(answers).flagged
+        for seed in (1, 2)
+    ]
+    assert lists[0] == lists[1]
+    assert len(lists[0]) >= 45
 
 
 def test_drawn_q_has_the_distribution_of_a_random_rotation_of_y() -> None:
