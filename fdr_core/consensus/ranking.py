@@ -15,12 +15,12 @@ from fdr_core.answers import Answers, Sums
 from fdr_core.consensus.logistic_ranking import logistic_ranking
 from fdr_core.design import DENSE_ITEMS, SparseItems, components_of, item_solver
 from fdr_core.errors import ConfigurationError
-from fdr_core.types import Floats, Ints, Mask
+from fdr_core.types import Floats, Ints
 
 #: Standard normal quantile of the 95 % intervals.
 Z95 = 1.959963984540054
-#: Small components are looked at together, this many items at a time.
-_BATCH = 64
+#: Components of one size are looked at together, up to this many cells of their covariances at a time.
+_MOST_CELLS = DENSE_ITEMS**2
 _PROBES = 64
 
 
@@ -48,14 +48,20 @@ class Uncertainty:
         self.component = component
 
     def covariance(self, members: Ints) -> Floats:
-        """Covariance among the items of whole components."""
+        """(k, s, s) covariance within k whole components of s items each, given as (k, s)."""
         if self._known is not None:
-            return np.asarray(self._known[np.ix_(members, members)])
-        same = same_component(self.component[members])
-        share = same / same.sum(axis=1)
-        pinned = self._laplacian[members][:, members].toarray() + share
-        pinned[np.diag_indices_from(pinned)] += self._ridge
-        return np.asarray(self._variance * (np.linalg.inv(pinned) - share / (1.0 + self._ridge)))
+            return np.asarray(self._known[members[:, :, None], members[:, None, :]])
+        k, s = members.shape
+        if s == 2:  # one number: what is known of the difference
+            variance = self._variance / (2 * (2 * self._laplacian.diagonal()[members[:, 0]] + self._ridge))
+            return np.multiply.outer(variance, np.array([[1.0, -1.0], [-1.0, 1.0]]))
+        rows = self._laplacian[members.ravel()]
+        place = np.zeros(rows.shape[1], dtype=np.int64)
+        place[members.ravel()] = np.tile(np.arange(s), k)
+        pinned = np.full((k * s, s), 1 / s)
+        pinned[np.repeat(np.arange(k * s), np.diff(rows.indptr)), place[rows.indices]] += rows.data
+        pinned = pinned.reshape(k, s, s) + self._ridge * np.eye(s)
+        return np.asarray(self._variance * (np.linalg.inv(pinned) - 1 / s / (1.0 + self._ridge)))
 
     def diagonal(self, members: Ints) -> Floats:
         """Variances in a component of many items, by random probes."""
@@ -79,38 +85,34 @@ def spread_and_ranks(theta: Floats, uncertainty: Uncertainty) -> tuple[Floats, I
     """Standard errors, and the lowest and highest rank of every item within its component."""
     n = len(theta)
     se, low, high = np.zeros(n), np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64)
-    for members in batches_of(uncertainty.component):
-        of_batch = _of_many if len(members) > DENSE_ITEMS else _of_few
-        se[members], low[members], high[members] = of_batch(theta[members], members, uncertainty)
+    for members in stacks_of(uncertainty.component):
+        if members.shape[1] > DENSE_ITEMS:
+            (one,) = members
+            se[one], low[one], high[one] = _of_many(theta[one], one, uncertainty)
+        else:
+            se[members], low[members], high[members] = _of_few(theta[members], uncertainty.covariance(members))
     return se, low, high
 
 
-def batches_of(component: Ints) -> Iterator[Ints]:
-    """Items of whole components, small components together."""
-    order = np.argsort(component, kind="stable")
-    starts = np.flatnonzero(np.diff(component[order], prepend=-1))
-    ends = np.append(starts[1:], len(order))
+def stacks_of(component: Ints) -> Iterator[Ints]:
+    """Items of whole components, as (k, s): k components of the same size s at a time."""
+    size = np.bincount(component)
+    order = np.argsort(size[component] * (len(size) + 1) + component, kind="stable")
     first = 0
-    for k, end in enumerate(ends):
-        if k + 1 == len(ends) or ends[k + 1] - starts[first] > _BATCH:
-            yield order[starts[first] : end]
-            first = k + 1
+    for s, n_items in enumerate((np.bincount(size) * np.arange(int(size.max(initial=0)) + 1)).tolist()):
+        at_once = s * max(1, _MOST_CELLS // max(s, 1) ** 2)
+        for start in range(first, first + n_items, at_once or 1):
+            yield order[start : min(start + at_once, first + n_items)].reshape(-1, s)
+        first += n_items
 
 
-def same_component(component: Ints) -> Mask:
-    """Whether two items can be compared."""
-    return np.asarray(component[:, None] == component[None, :])
-
-
-def _of_few(theta: Floats, members: Ints, uncertainty: Uncertainty) -> tuple[Floats, Ints, Ints]:
-    """Rank intervals from all differences that are clear."""
-    cov = uncertainty.covariance(members)
-    same = same_component(uncertainty.component[members])
-    variance = np.maximum(np.diag(cov), 0.0)
-    gap = theta[:, None] - theta[None, :]
-    margin = Z95 * np.sqrt(np.maximum(variance[:, None] + variance[None, :] - 2 * cov, 0.0))
-    low = 1 + ((gap < -margin) & same).sum(axis=1)
-    high = same.sum(axis=1) - ((gap > margin) & same).sum(axis=1)
+def _of_few(theta: Floats, cov: Floats) -> tuple[Floats, Ints, Ints]:
+    """Rank intervals from all differences that are clear; of k components of s items, (k, s) and (k, s, s)."""
+    variance = np.maximum(np.diagonal(cov, axis1=1, axis2=2), 0.0)
+    gap = theta[:, :, None] - theta[:, None, :]
+    margin = Z95 * np.sqrt(np.maximum(variance[:, :, None] + variance[:, None, :] - 2 * cov, 0.0))
+    low = 1 + (gap < -margin).sum(axis=2)
+    high = theta.shape[1] - (gap > margin).sum(axis=2)
     return np.sqrt(variance), low, high
 
 
@@ -299,18 +301,18 @@ def _unit_covariance(laplacian: sp.csr_array, B: sp.csr_array, counts: Floats, c
 def _changed_pairs(theta: Floats, raw: Floats, component: Ints) -> tuple[Ints, Ints]:
     """(above, below) of all pairs that ``theta`` orders unlike ``raw``, in components of at most `DENSE_ITEMS`."""
     rows = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
-    for members in batches_of(component):
-        if 1 < len(members) <= DENSE_ITEMS and not np.array_equal(theta[members], raw[members]):
-            new = theta[members][:, None] - theta[members][None, :]
-            old = raw[members][:, None] - raw[members][None, :]
-            above, below = np.nonzero((new > 1e-12) & (old < -1e-12) & same_component(component[members]))
-            rows.append((members[above], members[below]))
+    for members in stacks_of(component):
+        if 1 < members.shape[1] <= DENSE_ITEMS:
+            changed = members[(theta[members] != raw[members]).any(axis=1)]
+            new, old = (score[changed][:, :, None] - score[changed][:, None, :] for score in (theta, raw))
+            of, above, below = np.nonzero((new > 1e-12) & (old < -1e-12))
+            rows.append((changed[of, above], changed[of, below]))
     return np.concatenate([above for above, _ in rows]), np.concatenate([below for _, below in rows])
 
 
 def _shares(component: Ints) -> Floats:
     """(n, n) projection on the components' means."""
-    return np.asarray(same_component(component) / np.bincount(component)[component])
+    return np.asarray((component[:, None] == component[None, :]) / np.bincount(component)[component])
 
 
 def _centred(theta: Floats, component: Ints) -> Floats:

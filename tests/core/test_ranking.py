@@ -5,13 +5,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fdr_core import Comparisons, detect
 from fdr_core.answers import Answers, sum_answers
 from fdr_core.consensus import ranking
 from fdr_core.consensus import ranking as rank_intervals
-from fdr_core.consensus.ranking import Z95, Refit, _centred, ranking_of_refit, refit
+from fdr_core.consensus.ranking import (
+    Z95,
+    Refit,
+    Uncertainty,
+    _centred,
+    ranking_of_refit,
+    refit,
+    spread_and_ranks,
+)
 from fdr_core.design import DENSE_ITEMS
 from tests.core.cases import crowd, sums_of
 from tests.core.dense import dense_design
@@ -193,6 +202,28 @@ def test_ranking_of_many_items_has_standard_errors_close_to_the_exact_ones() -> 
     assert (table["rank"] <= table["rank_high"]).all()
     inside = (table["rank_low"] <= n / 2) & (table["rank_high"] >= n / 2)
     assert 0.1 < inside.mean() < 0.95
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_small_components_of_any_size_have_the_errors_and_ranks_of_the_whole_matrix(ridge: float) -> None:
+    rng = np.random.default_rng(4)
+    size = np.array([1, 2, 2, 3, 2, 4, 3, 2, 1])
+    item = rng.permutation(int(size.sum()))
+    component = np.empty(len(item), dtype=np.int64)
+    component[item] = np.repeat(np.arange(len(size)), size)
+    links = np.triu(rng.random((len(item), len(item))) * (component[:, None] == component), 1)
+    laplacian = np.diag((links + links.T).sum(axis=1)) - links - links.T
+    theta = _centred(rng.normal(size=len(item)), component)
+    uncertainty = Uncertainty(sp.csr_array(laplacian), component, variance=1.7, ridge=ridge)
+    se, low, high = spread_and_ranks(theta, uncertainty)
+    same = component[:, None] == component
+    centre = np.eye(len(item)) - same / same.sum(axis=1)
+    cov = 1.7 * centre @ np.linalg.pinv(laplacian + ridge * np.eye(len(item))) @ centre
+    assert se == pytest.approx(np.sqrt(np.diag(cov)))
+    margin = Z95 * np.sqrt(np.maximum(np.diag(cov)[:, None] + np.diag(cov) - 2 * cov, 0.0))
+    is_worse, is_better = (theta[:, None] - theta < -margin) & same, (theta[:, None] - theta > margin) & same
+    assert low.tolist() == (1 + is_worse.sum(axis=1)).tolist()
+    assert high.tolist() == (same.sum(axis=1) - is_better.sum(axis=1)).tolist()
 
 
 def test_scores_are_centred_within_each_component_worked_by_hand() -> None:
