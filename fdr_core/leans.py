@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
 from fdr_core.codes import are_all_different, compact_codes, first_rows, mix, smallest_by
@@ -107,7 +107,7 @@ def leans_of_units(units: UnitLeans, n_owners: int) -> Leans:
     middle = lean * n / (n + 2 * p)
     squares = np.bincount(units.owner, (units.value - units.size * middle[units.owner]) ** 2, n_owners)
     squares += p**2 * ((1 - middle) ** 2 + (1 + middle) ** 2)
-    reach = student_t.ppf(0.975, coins + 1) * np.sqrt((coins + 2) / (coins + 1) * squares) / (n + 2 * p)
+    reach = stdtrit(coins + 1, 0.975) * np.sqrt((coins + 2) / (coins + 1) * squares) / (n + 2 * p)
     lean = np.clip(lean, -1.0, 1.0)
     low, high = np.maximum(middle - reach, -1.0), np.minimum(middle + reach, 1.0)
     return Leans(lean, np.minimum(low, lean), np.maximum(high, lean))

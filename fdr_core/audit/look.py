@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom, norm
+from scipy.special import betainc, ndtri
 
 from fdr_core.answers import Answers, Skipped, sum_answers
 from fdr_core.audit.coins import OrdersShown, effective_coins
@@ -96,7 +96,7 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
 def _z_limit(data: AuditInput, figures: dict[str, Any]) -> float:
     """Of all coins together: recorded ones are refused by the level of the other tests, since nothing takes over."""
     if data.coin_source == "coin":
-        return round(float(norm.isf(level_of_each(1, figures["coins"]) / 2)), 2)
+        return round(-float(ndtri(level_of_each(1, figures["coins"]) / 2)), 2)
     return Z_LIMIT_SMALL_TEAM if figures["annotators"] < SMALL_TEAM else Z_LIMIT
 
 
@@ -158,7 +158,8 @@ def skips_by_side(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
     level = level_of_each(int(is_tested.sum()) + 1, figures["coins"])
     is_found = is_tested & (found.p_value < level)
     votes = found.majority[:m][found.majority[:m] != 0]  # one each: nobody can take the proof from the others alone
-    of_all = min(1.0, 2 * float(binom.cdf(min((votes > 0).sum(), (votes < 0).sum()), len(votes), 0.5)))
+    few = min((votes > 0).sum(), (votes < 0).sum())
+    of_all = min(1.0, 2 * float(betainc(len(votes) - few, few + 1, 0.5)))  # the binomial distribution's tail
     figures["skips_by_side"] = int(is_found[:m].sum())
     figures["skips_undo_the_coin"] = bool(is_found[m] or of_all < level)
     return np.asarray(is_found[:m])

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
-from scipy.stats import binom, chi2
+from scipy.special import betainc, chdtrc, expit
 
 from fdr_core.answers import Answers, Skipped, item_pull, laplacian_of, pair_sums
 from fdr_core.audit.coins import CoinUse
@@ -297,7 +296,7 @@ def _against_chance(name: str, Q: float, n_groups: int, variance: float, n: int)
     if variance <= 1e-9 * n_groups:
         return GroupTest(name, 1.0, lean)
     scale, freedom = variance / (2.0 * n_groups), 2.0 * n_groups**2 / variance
-    return GroupTest(name, float(chi2.sf(Q / scale, freedom)), lean)
+    return GroupTest(name, float(chdtrc(freedom, Q / scale)), lean)
 
 
 @dataclass(frozen=True)
@@ -320,7 +319,7 @@ def skipped_sides(answers: Answers, skips: Skipped, n_items: int, n_annotators: 
     who = np.where(skips.annotator < 0, n_annotators, skips.annotator)
     left = np.bincount(who, skips.count * (x > 0), n_annotators + 1)
     right = np.bincount(who, skips.count * (x < 0), n_annotators + 1)
-    p_value = np.minimum(2 * binom.cdf(np.minimum(left, right), left + right, 0.5), 1.0)
+    p_value = np.minimum(2 * betainc(np.maximum(left, right), np.minimum(left, right) + 1, 0.5), 1.0)
     return SkippedSides((left + right).astype(np.int64), p_value, np.sign(left - right).astype(np.int64))
 
 

@@ -54,7 +54,7 @@ class Uncertainty:
         k, s = members.shape
         if s == 2:  # one number: what is known of the difference
             variance = self._variance / (2 * (2 * self._laplacian.diagonal()[members[:, 0]] + self._ridge))
-            return np.multiply.outer(variance, np.array([[1.0, -1.0], [-1.0, 1.0]]))
+            return np.asarray(variance[:, None, None] * np.array([[1.0, -1.0], [-1.0, 1.0]]))
         rows = self._laplacian[members.ravel()]
         place = np.zeros(rows.shape[1], dtype=np.int64)
         place[members.ravel()] = np.tile(np.arange(s), k)

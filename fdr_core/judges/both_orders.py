@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, binom
+from scipy.special import betainc, betaincinv
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.types import Floats, Ints, Mask
@@ -32,8 +32,8 @@ class Share:
         if not self.of:
             return math.nan, math.nan
         tail = (1 - _CONFIDENCE) / 2
-        low = float(beta.ppf(tail, self.count, self.of - self.count + 1)) if self.count else 0.0
-        high = float(beta.ppf(1 - tail, self.count + 1, self.of - self.count)) if self.count < self.of else 1.0
+        low = float(betaincinv(self.count, self.of - self.count + 1, tail)) if self.count else 0.0
+        high = float(betaincinv(self.count + 1, self.of - self.count, 1 - tail)) if self.count < self.of else 1.0
         return low, high
 
 
@@ -103,7 +103,8 @@ def both_orders(comparisons: Comparisons) -> list[BothOrders]:
 def sign_test(first: int, second: int) -> float:
     """Exact two-sided p-value that ``first`` of ``first + second`` fair coins fall on one side."""
     n = first + second
-    return min(1.0, 2.0 * float(binom.cdf(min(first, second), n, 0.5))) if n else 1.0
+    few, many = sorted((first, second))
+    return min(1.0, 2.0 * float(betainc(many, few + 1, 0.5))) if many else 1.0  # the binomial distribution's tail
 
 
 def _groups(comparisons: Comparisons) -> Ints:

@@ -13,8 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student_t
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from fdr_core import least_evidence
 from fdr_core.answer_table import AnswerTable
@@ -207,8 +206,8 @@ def gate_lean(
 
 def _gate_of_row(found: LeanList, row: Mapping[Any, Any], max_lean: float, alpha: float) -> Gate:
     lean, n, is_told = float(row["effect"]), int(row["answers"]), not math.isnan(row["effect"])
-    error = float(row["high"] - row["low"]) / (2 * float(norm.isf(0.025)))
-    reach = float(norm.isf(alpha)) * error
+    error = float(row["high"] - row["low"]) / (2 * float(-ndtri(0.025)))
+    reach = -float(ndtri(alpha)) * error
     seen = _Measured(lean, max(lean - reach, -1.0), min(lean + reach, 1.0), error, float(row["p_value"]))
     if not is_told or found.how == "goes with":
         reason = " ".join(found.reasons) if is_told else row["finding"]
@@ -326,8 +325,8 @@ def _decide_change(judge: object, units: Units, earlier: Units, max_lean: float,
     change = parts[0].lean - parts[1].lean
     error = math.hypot(*(part.error for part in parts))
     freedom = max(error**4 / sum(part.error**4 / part.freedom for part in parts), 1.0)
-    reach = float(student_t.ppf(1 - alpha, freedom)) * error
-    p_equal = min(1.0, 2.0 * float(student_t.sf(abs(change) / error, freedom)))
+    reach = float(stdtrit(freedom, 1 - alpha)) * error
+    p_equal = min(1.0, 2.0 * float(stdtr(freedom, -abs(change) / error)))
     seen = _Measured(change, max(change - reach, -2.0), min(change + reach, 2.0), error, p_equal)
     decision: Decision = "undecided"
     if min(len(units), len(earlier)) >= least_evidence.UNITS:
@@ -387,7 +386,7 @@ def _measure(units: Units, alpha: float) -> _Measured:
     found = _estimate(units)
     if len(units) < 2:
         return _Measured(found.lean, -1.0, 1.0, 1.0, _p_even(units))
-    reach = float(student_t.ppf(1 - alpha, found.freedom)) * found.error
+    reach = float(stdtrit(found.freedom, 1 - alpha)) * found.error
     low, high = max(found.lean - reach, -1.0), min(found.lean + reach, 1.0)
     return _Measured(found.lean, low, high, found.error, _p_even(units))
 
@@ -410,14 +409,14 @@ def _estimate(units: Units) -> _Estimate:
 
 def units_needed(lean: float, spread: float, *, max_lean: float, alpha: float) -> float:
     """Units (coins, or pairs in both orders) that bring a decision with probability `AIM` at this lean and spread."""
-    z = float(norm.ppf(1 - alpha))
+    z = float(ndtri(1 - alpha))
     low, high = float(least_evidence.UNITS), 2.0 * MOST_NEEDED
 
     def decided(n: float) -> float:
         error = spread / math.sqrt(n)
         ends = (max_lean - lean) / error, (max_lean + lean) / error
-        passes = max(float(norm.cdf(ends[0] - z) - norm.cdf(z - ends[1])), 0.0)
-        return passes + float(norm.cdf(-ends[0] - z) + norm.cdf(-ends[1] - z))
+        passes = max(float(ndtr(ends[0] - z) - ndtr(z - ends[1])), 0.0)
+        return passes + float(ndtr(-ends[0] - z) + ndtr(-ends[1] - z))
 
     while high > low * 1.001:
         middle = math.sqrt(low * high)

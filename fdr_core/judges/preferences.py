@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtr
 
 from fdr_core import InputError
 from fdr_core.audit import PLACED
@@ -100,7 +99,7 @@ def preferences(comparisons: Comparisons, detection: Detection, *, min_probabili
     prior = np.where(is_linked, expit(margin), 0.5)
     label = (np.bincount(code, weight * (1 + vote) / 2) + 2 * k * prior) / (n + 2 * k)
     # The errors of two items may be opposed (they are, in pairs of their own), so their sum is the safe bound.
-    probability = norm.cdf(np.abs(margin) / np.maximum(error[pairs[:, 0]] + error[pairs[:, 1]], 1e-12))
+    probability = ndtr(np.abs(margin) / np.maximum(error[pairs[:, 0]] + error[pairs[:, 1]], 1e-12))
     table = _table(comparisons, pairs, code, vote, margin, label).assign(weight=n, probability=probability)
     again = table[~_is_certain(table, min_probability)].sort_values("probability", kind="stable", ignore_index=True)
     reason = np.where(again["turned"], "the leans of flagged annotators had decided it", "too close to call")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtr, stdtrit
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.errors import ConfigurationError
@@ -39,7 +39,7 @@ def agreement(data: Comparisons, *, q: float = 0.1, least: float = 0.2) -> LeanL
     mean, error, n = with_the_others(data.outcome * forward, pair, data.annotator.astype(np.int64), data.n_annotators)
     judged = n >= FEWEST_PAIRS
     mean, error = np.where(judged, mean, np.nan), np.where(judged, error, np.nan)
-    p_value, reach = student_t.cdf((mean - least) / error, n - 1.0), student_t.ppf(0.975, np.maximum(n - 1, 1)) * error
+    p_value, reach = stdtr(n - 1.0, (mean - least) / error), stdtrit(np.maximum(n - 1, 1), 0.975) * error
     q_value = np.full(len(n), np.nan)
     q_value[judged] = adjusted(p_value[judged])
     reasons = _reasons(mean[judged], len(n), least)

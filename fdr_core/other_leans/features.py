@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from scipy.special import expit
-from scipy.stats import rankdata
 
 from fdr_core.comparisons import Comparisons
 from fdr_core.design import DENSE_ITEMS
@@ -298,7 +297,7 @@ def without_taste(data: Comparisons, leans: Sequence[str | Feature]) -> WithoutT
     table = pd.DataFrame({"item": data.items})
     for name, theta in (("", fitted[:n]), ("plain_", plain)):
         table[f"{name}score"] = theta - theta.mean()
-        table[f"{name}rank"] = rankdata(-theta, method="min").astype(int)
+        table[f"{name}rank"] = 1 + np.searchsorted(np.sort(-theta), -theta)
     return WithoutTaste(tastes, table.sort_values("rank", kind="stable", ignore_index=True))
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 from numpy.random import Generator
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtr
 
 from fdr_core.judges.both_orders import adjusted
 from fdr_core.types import Floats, Ints, Mask
@@ -136,7 +135,7 @@ def fit_latent(
     for _ in range(_ROUNDS):
         point = _maximum(data, point, free)
         delta, error = _one_step(data, point, free)
-        p = 2 * norm.sf(np.abs(delta / error)[judged])
+        p = 2 * ndtr(-np.abs(delta / error)[judged])
         before, free = free, free.copy()
         free[np.flatnonzero(judged)[(np.apply_along_axis(adjusted, 0, p) <= 2 * q).any(axis=1)]] = True
         if (free == before).all() or free.mean() > MOST_FREE:

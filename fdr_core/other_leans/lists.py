@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.random import Generator
-from scipy.special import expit
-from scipy.stats import binom, norm
+from scipy.special import betainc, expit, ndtr
 
 from fdr_core.judges.both_orders import adjusted
 from fdr_core.other_leans.features import Feature
@@ -52,7 +51,8 @@ class Placebos:
     def are_sound(self) -> bool:
         """Whether lists on these answers can be believed: not where more are small, beyond what few tests do."""
         most = max(self.random, self.bound)
-        return most <= MOST_BELOW or float(binom.sf(round(most * self.tests) - 1, self.tests, 0.05)) > 0.01
+        n = round(most * self.tests)
+        return most <= MOST_BELOW or float(betainc(n, self.tests - n + 1, 0.05)) > 0.01  # n tests or more, binomially
 
     def __str__(self) -> str:
         return (
@@ -253,7 +253,7 @@ def _sandwich(inverse: Floats, score: Floats, cluster: Ints, who: Ints) -> Float
 def wald_p_values(estimate: Floats, error: Floats, least: float) -> Floats:
     """P-values against ``|delta| <= least``: two-sided, and exact at the border of the null for a normal estimate."""
     size = np.abs(estimate)
-    return np.asarray(norm.sf((size - least) / error) + norm.sf((size + least) / error))
+    return np.asarray(ndtr((least - size) / error) + ndtr(-(size + least) / error))
 
 
 _REACH = 1.959964

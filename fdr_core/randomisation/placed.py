@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from fdr_core.answers import Answers
 from fdr_core.consensus.logistic_fit import LEAN, SLOPE, Incidence, LogisticFit, LogisticProblem, Spreads, maximise
@@ -45,7 +45,7 @@ class RelativeLeans:
     @property
     def p_value(self) -> Floats:
         """Two-sided."""
-        return np.asarray(np.clip(2 * norm.sf(np.abs(self.z)), SMALLEST_P, 1.0))
+        return np.asarray(np.clip(2 * ndtr(-np.abs(self.z)), SMALLEST_P, 1.0))
 
     def tested(self, judged: Ints, weight: Floats, n_pairs: Ints) -> Tested:
         """The tests of the judged; ``n_pairs`` that each of them compared."""
@@ -71,7 +71,7 @@ def relative_leans(answers: Answers, n_items: int, n_annotators: int) -> Relativ
     # a grade is on average what it is less twice the score
     lean = 2 * (_score_of_lean(problem, fit.theta, null) - _score_of_lean(problem, fit.theta, fit.phi)) / n
     lean = np.clip(lean, -1.0, 1.0)
-    reach = norm.isf(0.025) * 2 * np.maximum(spread, 1.0) / n
+    reach = -ndtri(0.025) * 2 * np.maximum(spread, 1.0) / n
     low, high = np.maximum(lean - reach, -1.0), np.minimum(lean + reach, 1.0)
     return RelativeLeans(Leans(lean, low, high, RELATIVE), z, fit.converged)
 
