@@ -18,6 +18,7 @@ PROGRAMS = {
     "import fdr_core.judges.record": ["-c", "import fdr_core.judges.record"],
     "from fdr_core import Comparisons, detect": ["-c", "from fdr_core import Comparisons, detect"],
     "evenhand --help": ["-m", "evenhand.cli", "--help"],
+    "evenhand analyze --help": ["-m", "evenhand.cli", "analyze", "--help"],
     "python alone": ["-c", "pass"],
 }
 

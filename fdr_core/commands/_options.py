@@ -1,24 +1,25 @@
 """Options that several commands take: of detection, formats and leans beyond position."""
 
+from __future__ import annotations
+
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fdr_core import Comparisons, InputError
-from fdr_core.errors import ConfigurationError
-from fdr_core.inputs.label_studio.words import answers_from
-from fdr_core.inputs.registry import FORMATS, MAPPABLE
-from fdr_core.inputs.source import Limits
+from fdr_core.errors import ConfigurationError, InputError
+from fdr_core.inputs import MAPPABLE, MOST_BYTES, MOST_ROWS
 from fdr_core.option import Option as DetectOption
 from fdr_core.options import BY_NAME, LBI_WORDS
-from fdr_core.other_leans import AGREEMENT, Feature, LeanList, OwnFamily, detect_leans
-from fdr_core.other_leans.features import without_taste
 from fdr_core.paper.knockoff_lbi import KnockoffLBI
+
+if TYPE_CHECKING:
+    from fdr_core import Comparisons
+    from fdr_core.other_leans import Feature, LeanList
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -99,10 +100,11 @@ def format_options(command: Command) -> Command:
         click.option(
             "--format",
             "format_name",
-            type=click.Choice(["auto", *FORMATS]),
             default="auto",
             show_default=True,
-            help="How the file is written; auto looks at its columns.",
+            callback=_known_format,
+            metavar="NAME",
+            help="How the file is written, by a name of docs/formats.md; auto looks at its columns.",
         ),
         click.option(
             "--map",
@@ -125,14 +127,14 @@ def format_options(command: Command) -> Command:
         click.option(
             "--max-gigabytes",
             type=click.FloatRange(min=0, min_open=True),
-            default=Limits.most_bytes / 1e9,
+            default=MOST_BYTES / 1e9,
             show_default=True,
             help="Largest unpacked file to take into memory.",
         ),
         click.option(
             "--max-rows",
             type=click.IntRange(min=1),
-            default=Limits.most_rows,
+            default=MOST_ROWS,
             show_default=True,
             help="Most rows to take into memory.",
         ),
@@ -149,6 +151,8 @@ def format_options(command: Command) -> Command:
         max_rows: int,
         **others: Any,
     ) -> Any:
+        from fdr_core.inputs.source import Limits
+
         limits = Limits(most_bytes=int(max_gigabytes * 1e9), most_rows=max_rows)
         fields = {name: value for name in FIELDS if (value := others.pop(name)) is not None}
         reading = {
@@ -173,10 +177,21 @@ def format_options(command: Command) -> Command:
     return added
 
 
+def _known_format(context: click.Context, option: click.Parameter, name: str) -> str:
+    """Refuse a format that there is not, and name those that there are."""
+    if name == "auto":
+        return name
+    from fdr_core.inputs.registry import FORMATS
+
+    return click.Choice(["auto", *FORMATS]).convert(name, option, context)
+
+
 def _parse_answers(_context: click.Context, _option: click.Parameter, value: str | None) -> dict[str, Any] | None:
     """Read ANSWER=MEANING pairs, and refuse a meaning that there is not."""
     if value is None:
         return None
+    from fdr_core.inputs.label_studio.words import answers_from
+
     try:
         return answers_from(value)
     except ConfigurationError as error:
@@ -207,6 +222,8 @@ class Asked:
 
     def lists(self, comparisons: Comparisons | None, **options: Any) -> dict[str, LeanList]:
         """Answer on answers that are in memory."""
+        from fdr_core.other_leans import LeanList, detect_leans
+
         if comparisons is None:
             raise InputError("leans beyond position need the answers themselves; give one file, with --engine memory")
         labels = {str(label): label for label in comparisons.annotators}
@@ -217,10 +234,20 @@ class Asked:
 
     def report(self, comparisons: Comparisons | None, *, q: float) -> dict[str, Any]:
         """What a report says of them: the lists, and the ranking without the crowd's taste."""
+        from fdr_core.other_leans import AGREEMENT
+        from fdr_core.other_leans.features import without_taste
+
         lists = self.lists(comparisons, q=q)
         features = [lean for lean in self.leans if lean != AGREEMENT]
         taste = without_taste(comparisons, features) if comparisons is not None and features else None
         return {"leans": lists, "taste": taste}
+
+
+def _family_of(parts: Sequence[tuple[str, str, str]]) -> Feature:
+    """The lean to one's own family, by who belongs to which."""
+    from fdr_core.other_leans import OwnFamily
+
+    return OwnFamily(mapping={name: of for name, _, of in parts})
 
 
 def lean_options(command: Command) -> Command:
@@ -259,9 +286,8 @@ def lean_options(command: Command) -> Command:
         parts = [pair.partition("=") for pair in family]
         if any(not name or not of for name, _, of in parts):
             raise click.BadParameter("--family takes NAME=FAMILY, such as gpt-4o=openai")
-        families = OwnFamily(mapping={name: of for name, _, of in parts})
         names = [name.strip() for name in leans.split(",") if name.strip()]
-        wanted = tuple(families if name == _OWN_FAMILY else name for name in names)
+        wanted = tuple(_family_of(parts) if name == _OWN_FAMILY else name for name in names)
         asked = Asked(wanted, gold, reference, scope, least)
         if "reading" in others and (wanted or gold):
             others["reading"] = {**others["reading"], "features": True}

@@ -1,5 +1,7 @@
 """`evenhand analyze`: judge answers, of a file or of an archive, and write the report."""
 
+from __future__ import annotations
+
 import glob
 import importlib.util
 import math
@@ -7,26 +9,23 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import pandas as pd
 
-from fdr_core import Comparisons, Detection, InputError, SufficientStatistics, detect, evidence
-from fdr_core.changes import Changes, lean_changes
 from fdr_core.commands._options import Asked, detection_options, format_options, lean_options
-from fdr_core.commands._summary import say_left_out, summary, terminal_width
-from fdr_core.engines import FILE_ENGINES, read_statistics, sum_comparisons
-from fdr_core.engines.files import find_files, is_remote
-from fdr_core.inputs.columns import read_times
-from fdr_core.inputs.formats import POOLED, POOLED_NOTE
-from fdr_core.inputs.sanity import MEANT, looks_broken
+from fdr_core.errors import InputError
 from fdr_core.progress import Progress, progress_bar
-from fdr_core.report import pseudonymised, render, report_of_data, write_report
-from fdr_core.report.document import file_data, sums_data
 from fdr_core.terminal import exits_2_on_bad_input, with_parent
 
-ENGINES = ("auto", "memory", *FILE_ENGINES)
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fdr_core import Comparisons, Detection, SufficientStatistics
+    from fdr_core.changes import Changes
+
+# What reads and judges is loaded by whoever calls it: help and mistyped options answer at once.
+ENGINES = ("auto", "memory", "duckdb", "spark")
 #: Larger than this, files are summed by DuckDB where it is installed.
 LARGE_BYTES = 500_000_000
 #: Kinds of files that engines do not read.
@@ -52,6 +51,8 @@ def choose(engine: str, sources: Sequence[str]) -> str:
     """Settle `auto`: memory for one file of ordinary size, DuckDB for anything more."""
     if engine != "auto":
         return engine
+    from fdr_core.engines.files import is_remote
+
     is_saved_set = len(sources) == 1 and (Path(sources[0]) / "state.json").exists()
     if is_saved_set or (len(sources) == 1 and Path(sources[0]).suffix.lower() in _MEMORY_ONLY):
         return "memory"
@@ -72,6 +73,12 @@ def sum_sources(
     reading: Mapping[str, Any] | None = None,
 ) -> Summed:
     """Sum the answers of files by the engine chosen."""
+    from fdr_core import Comparisons
+    from fdr_core.engines import read_statistics, sum_comparisons
+    from fdr_core.engines.files import find_files, is_remote
+    from fdr_core.inputs.sanity import MEANT, looks_broken
+    from fdr_core.report.document import file_data, sums_data
+
     chosen = choose(engine, sources)
     if chosen == "memory":
         if len(sources) > 1:
@@ -101,6 +108,10 @@ def name_of(sources: Sequence[str]) -> str:
 
 def _timed(table: pd.DataFrame, comparisons: Comparisons) -> pd.DataFrame:
     """The table of annotators with first and last answer, median lead time and longest run."""
+    import pandas as pd
+
+    from fdr_core import evidence
+
     code = {label: position for position, label in enumerate(comparisons.annotators.tolist())}
     order = [code[label] for label in table["annotator"]]
     c = comparisons
@@ -154,6 +165,10 @@ def analyze(
     (pip install 'evenhand[spark]'). Exit code: 0 when done, 1 if --fail-on-flags is given and somebody is flagged,
     2 for bad input.
     """
+    from fdr_core.commands._summary import say_left_out, summary, terminal_width
+    from fdr_core.inputs.formats import POOLED, POOLED_NOTE
+    from fdr_core.report import pseudonymised, render
+
     if not data:
         raise click.UsageError("DATA is missing: give a file, a folder or a pattern")
     if master is not None and engine != "spark":
@@ -189,6 +204,9 @@ def judge(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Judge the sums and report."""
+    from fdr_core import detect
+    from fdr_core.report import report_of_data
+
     other = asked.report(summed.comparisons, q=detection["q"]) if asked and asked.leans else {}
     moment = None if since in (None, "weeks") else _moment(since)
     found = detect(summed.comparisons or summed.statistics, **detection, progress=progress, clock=time.monotonic)
@@ -200,6 +218,8 @@ def judge(
 
 def _moment(since: str | None) -> float:
     """The moment that a date names, 0:00 UTC where it names none."""
+    from fdr_core.inputs.columns import read_times
+
     try:
         found = read_times([since])
     except InputError as error:
@@ -210,6 +230,8 @@ def _moment(since: str | None) -> float:
 def _changes(summed: Summed, found: Detection, since: float | None) -> Changes:
     if summed.comparisons is None or summed.comparisons.time is None:
         raise InputError("--since needs the times of single answers; name them with --map time=…, and give one file")
+    from fdr_core.changes import lean_changes
+
     return lean_changes(summed.comparisons, since=since, q=found.parameters["q"], audit=found.audit)
 
 
@@ -220,6 +242,8 @@ def _stem(data: tuple[str, ...]) -> str:
 
 def _write(report: Mapping[str, Any], folder: Path, *, is_quiet: bool) -> None:
     """Write the report's files, and say which one to open."""
+    from fdr_core.report import write_report
+
     written = write_report(report, with_parent(folder))
     if not is_quiet:
         click.echo(f"Written: {', '.join(path.name for path in written[1:])}")

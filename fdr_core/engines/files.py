@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from fdr_core.errors import ConfigurationError, InputError
-from fdr_core.inputs import csv_files
+from fdr_core.inputs import MAPPABLE, csv_files
 from fdr_core.inputs.reading import reading
-from fdr_core.inputs.registry import MAPPABLE
 from fdr_core.inputs.rows import OUTCOMES
 from fdr_core.inputs.tables import KNOWN, check_names, read_frame
 

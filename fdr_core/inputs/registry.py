@@ -11,7 +11,19 @@ import numpy as np
 import pandas as pd
 
 from fdr_core.errors import ConfigurationError, InputError
-from fdr_core.inputs import alpaca_eval, arena, argilla, eval_logs, guessed, multipref, pwcmp, recorded, rows, tables
+from fdr_core.inputs import (
+    MAPPABLE,
+    alpaca_eval,
+    arena,
+    argilla,
+    eval_logs,
+    guessed,
+    multipref,
+    pwcmp,
+    recorded,
+    rows,
+    tables,
+)
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import POOLED, Format, Recognised, recognised_as
 from fdr_core.inputs.item_keys import item_key
@@ -92,7 +104,6 @@ _IN_ORDERS = (*(layout.name for layout in LAYOUTS), *(format.name for format in 
 #: Of a column in a message.
 LONGEST_NAME = 60
 _ANSWERS = {"choice", "outcome", "label"}
-MAPPABLE = ("annotator", "left", "right", "choice", "outcome", "label", *tables.OPTIONAL)
 
 
 def detect_format(path: str | Path | Source, *, limits: Limits | None = None) -> Recognised:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fdr_core.inputs import tables
+from fdr_core.inputs import OPTIONAL, tables
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.types import Floats
 
@@ -42,9 +42,6 @@ def outcomes_of(words: Iterable[Any], outcomes: Mapping[str, float] = OUTCOMES) 
     return np.array([*(outcome_of(word, outcomes) for word in unique), np.nan], dtype=np.float64)[codes]
 
 
-_OPTIONAL = ("coin", "task", "time", "lead_time", "stratum")
-
-
 @dataclass
 class Rows:
     """Columns being filled, and what had to be left out, by reason."""
@@ -69,7 +66,7 @@ class Rows:
         columns = {name: pd.Series(values, dtype=object) for name, values in self.columns.items()}
         none = pd.Series([], dtype=object)
         optional: dict[str, Any] = {
-            name: columns[name] for name in _OPTIONAL if name in columns and columns[name].notna().any()
+            name: columns[name] for name in OPTIONAL if name in columns and columns[name].notna().any()
         }
         return RawAnswers(
             annotator=columns.get("annotator", none),
@@ -106,7 +103,7 @@ def from_frame(frame: pd.DataFrame, *, where: str, excluded: dict[str, int] | No
         counts[reason] += int((mask & kept).sum())
         kept &= ~mask
     frame = frame[kept].reset_index(drop=True)
-    optional: dict[str, Any] = {name: frame[name] for name in _OPTIONAL if name in frame and frame[name].notna().any()}
+    optional: dict[str, Any] = {name: frame[name] for name in OPTIONAL if name in frame and frame[name].notna().any()}
     told = tables.feature_columns(list(frame.columns))
     return RawAnswers(
         annotator=frame["annotator"],

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 import pandas as pd
 
 from fdr_core.errors import InputError, MissingExtraError
-from fdr_core.inputs import csv_files, parquet_files
+from fdr_core.inputs import MOST_BYTES, MOST_ROWS, csv_files, parquet_files
 from fdr_core.inputs.columns import show
 from fdr_core.inputs.reading import reading
 
@@ -42,8 +42,8 @@ class Limits:
         Of the table.
     """
 
-    most_bytes: int = 2_000_000_000
-    most_rows: int = 20_000_000
+    most_bytes: int = MOST_BYTES
+    most_rows: int = MOST_ROWS
 
     def check_bytes(self, n: int, where: str) -> None:
         """Refuse more bytes than allowed."""

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fdr_core.errors import InputError
+from fdr_core.inputs import OPTIONAL
 from fdr_core.inputs.columns import RawAnswers, RawSkips, read_choices, read_outcomes, read_winners, show
 from fdr_core.inputs.reading import EXPECTED
 from fdr_core.inputs.source import Source
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     C = TypeVar("C", bound=Comparisons)
 
-OPTIONAL = ("coin", "task", "time", "lead_time", "stratum")
 KNOWN = ("annotator", "worker", "left", "right", "choice", "outcome", "label", *OPTIONAL)
 TEXT_FEATURES = ("text_left", "text_right", "gold")
 TEXT = ("annotator", "worker", "left", "right", "label", "choice", "coin", "task", "stratum")

@@ -102,7 +102,6 @@ def both_orders(comparisons: Comparisons) -> list[BothOrders]:
 
 def sign_test(first: int, second: int) -> float:
     """Exact two-sided p-value that ``first`` of ``first + second`` fair coins fall on one side."""
-    n = first + second
     few, many = sorted((first, second))
     return min(1.0, 2.0 * float(betainc(many, few + 1, 0.5))) if many else 1.0  # the binomial distribution's tail
 
