@@ -73,13 +73,6 @@ def _takes(option: Option) -> str:
     return f"nothing, or {listed}" if option.may_be_empty else listed
 
 
-def comparison_table() -> str:
-    """Return the short table of the results, as `make results` wrote it."""
-    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    question = results.split("## Does it find more than what I would do by hand?", 1)[1].split("\n## ", 1)[0]
-    return "\n".join(line for line in question.splitlines() if line.startswith("|")) + "\n"
-
-
 def rights_table() -> str:
     """Return who may call which route as a Markdown table."""
     from evenhand.app import create_app
@@ -105,8 +98,7 @@ def _alike(found: Iterable[Right]) -> dict[tuple[tuple[str, ...], str], list[str
 
 
 DOCUMENTS = (
-    Written(ROOT / "README.md", "settings", settings_table),
-    Written(ROOT / "README.md", "comparison", comparison_table),
+    Written(ROOT / "docs" / "options.md", "settings", settings_table),
     Written(ROOT / "docs" / "options.md", "options", partial(options_table, OPTIONS)),
     Written(ROOT / "docs" / "options.md", "lbi", partial(options_table, LBI_OPTIONS)),
     Written(ROOT / "docs" / "rights.md", "rights", rights_table),
