@@ -1,10 +1,12 @@
 """What a program says on a terminal: other people's text shown and never obeyed, failures with an exit code."""
 
 import functools
+import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -36,10 +38,22 @@ class BadInput(Failure):
 
 
 def with_parent(path: Path) -> Path:
-    """The path, if the folder it lies in exists: folders are not made silently, a mistyped one would hide the file."""
-    if not path.absolute().parent.is_dir():
+    """The path, if it can be written, asked before the work; folders above are not made: a typo would hide it."""
+    parent = path.absolute().parent
+    if not parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist; make it first, or name another place")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise BadInput(f"{path} cannot be written; change its rights, or name another place")
     return path
+
+
+#: Adds `--json` to a command, for programs that read what it says.
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def say_json(value: Any) -> None:
+    """Print a value as JSON; what JSON has no word for stands as text."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False, default=str))
 
 
 def exits_2_on_bad_input(command: Callable[P, R]) -> Callable[P, R]:
@@ -58,6 +72,8 @@ def translating(
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
+        except BrokenPipeError:  # nobody reads any more, which is no error of a file
+            raise
         except kinds as error:
             raise translate(error) from error
 

@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import os
+import sys
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from fdr_core import __version__
 from fdr_core.commands import COMMANDS as OF_LIBRARY
 
-#: The service's commands with their line of `evenhand --help`.
+#: The service's commands, each with its line of `evenhand --help`.
 OF_SERVICE = {
     "annotator": "Hand out or erase what is stored about one annotator.",
     "backup": "Write the whole database into FILE.",
@@ -34,8 +35,25 @@ TOGETHER = {
     **dict.fromkeys(("disconnect", "report", "run", "sync", "undo"), "projects"),
 }
 COMMANDS = dict(sorted({**OF_LIBRARY, **OF_SERVICE}.items()))
-#: Exit code after Ctrl-C: 128 and the number of the signal.
-INTERRUPTED = 130
+#: What somebody wants, with the commands for it.
+GROUPS = {
+    "Judge a file": ("analyze", "doctor", "gate", "export-preferences", "selftest", "simulate"),
+    "Connect a project of Label Studio": ("prepare", "connect", "run", "sync", "report", "undo", "disconnect"),
+    "Serve": ("serve", "worker", "status", "settings"),
+    "Administer": ("users", "annotator", "backup", "restore"),
+}
+#: Of Ctrl-C and of a reader that went away (`| head`): 128 and the number of the signal.
+INTERRUPTED, UNREAD = 130, 141
+#: Every exit code with its meaning.
+EXIT_CODES = {
+    0: "done; of `gate`: every judge passes",
+    1: "no: a judge fails, a check of `doctor` fails or nobody can be judged, somebody is flagged "
+    "(`analyze --fail-on-flags`), a run failed, or Label Studio or the database refused",
+    2: "bad input: arguments, a file, the environment; the message says what to change",
+    3: "of `gate`: undecided, more comparisons are needed",
+    INTERRUPTED: "stopped by Ctrl-C",
+    UNREAD: "whoever read the output stopped reading, as `head` does",
+}
 #: What brings a module that a plain `pip install evenhand` does not.
 EXTRAS = {
     **dict.fromkeys(("alembic", "flask", "gunicorn", "itsdangerous", "prometheus_client", "psycopg"), "server"),
@@ -85,13 +103,18 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # What is left in the buffer must not fail again when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(UNREAD) from None
         except ModuleNotFoundError as error:
             raise missing(ctx.invoked_subcommand or "", error) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing one."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """List the commands by what they are for, without importing one."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name]) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -118,8 +141,15 @@ def missing(command: str, error: ModuleNotFoundError) -> Exception:
 @click.version_option(__version__, prog_name="evenhand")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Find annotators who click a side instead of judging, live in Label Studio or in a file."""
-    context.obj = lambda: importlib.import_module("evenhand.commands._service").examine_service()
+    """
+    Find annotators who click a side instead of judging, live in Label Studio or in a file.
+
+    \b
+    Examples:
+      evenhand analyze answers.csv
+      evenhand serve
+    """
+    context.obj = lambda **how: importlib.import_module("evenhand.commands._service").examine_service(**how)
 
 
 if __name__ == "__main__":

@@ -164,15 +164,23 @@ def analyze(
     memory are summed by DuckDB (pip install 'evenhand[engines]'), or with --engine spark by a cluster
     (pip install 'evenhand[spark]'). Exit code: 0 when done, 1 if --fail-on-flags is given and somebody is flagged,
     2 for bad input.
+
+    \b
+    Examples:
+      evenhand analyze answers.csv --out report
+      evenhand analyze judges.jsonl --map annotator=judge --json
     """
     from fdr_core.commands._summary import say_left_out, summary, terminal_width
     from fdr_core.inputs.formats import POOLED, POOLED_NOTE
-    from fdr_core.report import pseudonymised, render
+    from fdr_core.report import pseudonymised, render, write_report
 
     if not data:
         raise click.UsageError("DATA is missing: give a file, a folder or a pattern")
     if master is not None and engine != "spark":
         raise click.UsageError("--master is the address of a Spark cluster; use it with --engine spark")
+    folder = out if out is not None or as_json else Path(f"{_stem(data)}-report")
+    if folder is not None:
+        with_parent(folder)
     with progress_bar() as progress:
         progress("read", 0, 1)
         summed = sum_sources(data, engine=engine, master=master, reading=reading)
@@ -183,13 +191,12 @@ def analyze(
         report = judge(summed, detection, asked, since=since, title=title, progress=progress)
     if pseudonymise:
         report = pseudonymised(report)
+    written = [] if folder is None else write_report(report, folder)
     if as_json:
         click.echo(render(report, "report.json"), nl=False)
     else:
         click.echo("\n".join(summary(report, terminal_width())))
-    folder = out if out is not None or as_json else Path(f"{_stem(data)}-report")
-    if folder is not None:
-        _write(report, folder, is_quiet=as_json)
+        click.echo(f"Written: {', '.join(path.name for path in written[1:])}\nOpen {written[0]}")
     if fail_on_flags and any(row["flagged"] for row in report["annotators"]):
         context.exit(FLAGS_FOUND)
 
@@ -238,13 +245,3 @@ def _changes(summed: Summed, found: Detection, since: float | None) -> Changes:
 def _stem(data: tuple[str, ...]) -> str:
     """The name the report's folder is made of."""
     return Path(name_of(data[:1])).stem.replace("*", "").strip(".-") or "data"
-
-
-def _write(report: Mapping[str, Any], folder: Path, *, is_quiet: bool) -> None:
-    """Write the report's files, and say which one to open."""
-    from fdr_core.report import write_report
-
-    written = write_report(report, with_parent(folder))
-    if not is_quiet:
-        click.echo(f"Written: {', '.join(path.name for path in written[1:])}")
-        click.echo(f"Open {written[0]}")

@@ -8,7 +8,7 @@ import click
 from fdr_core.commands._options import detection_options, format_options
 from fdr_core.report.examine import Examination, examine
 from fdr_core.report.words import left_out_words
-from fdr_core.terminal import exits_2_on_bad_input, printable
+from fdr_core.terminal import exits_2_on_bad_input, json_option, printable, say_json
 
 _COINS = {"coin": "recorded", "task": "one per task", "guessed": "guessed", "own": "one per answer"}
 
@@ -16,10 +16,13 @@ _COINS = {"coin": "recorded", "task": "one per task", "guessed": "guessed", "own
 @click.command("doctor")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @detection_options("sides")
+@json_option
 @format_options
 @click.pass_context
 @exits_2_on_bad_input
-def doctor(context: click.Context, file: Path | None, detection: dict[str, Any], reading: dict[str, Any]) -> None:
+def doctor(
+    context: click.Context, file: Path | None, as_json: bool, detection: dict[str, Any], reading: dict[str, Any]
+) -> None:
     """
     Check the service, or with FILE say what a file of answers can be used for.
 
@@ -27,18 +30,40 @@ def doctor(context: click.Context, file: Path | None, detection: dict[str, Any],
     With FILE (- for standard input): the format recognised, what each column is used for, what the data supports and
     what it does not, and what would help, by the audit that `analyze`, `gate` and `export-preferences` judge by; exit 1
     if nobody can be judged by it.
+
+    \b
+    Examples:
+      evenhand doctor answers.csv
+      evenhand doctor --json
     """
     if file is None and context.obj is None:
         raise click.UsageError("FILE is missing: name a file of answers")
     if file is None:
-        context.obj()  # a program around the library hands over how it examines itself
-    elif file is not None and not print_examination(file, **detection, **reading):
-        raise SystemExit(1)
+        context.obj(as_json=as_json)  # a program around the library hands over how it examines itself
+    elif file is not None:
+        found = examine(file, **detection, **reading)
+        say_json(_document(found)) if as_json else _print(file, found)
+        context.exit(0 if found.can_judge else 1)
 
 
-def print_examination(path: Path, **reading: Any) -> bool:
-    """Examine a file, print what was found, and tell whether it can be judged."""
-    found = examine(path, **reading)
+def _document(found: Examination) -> dict[str, Any]:
+    """What was found, for programs."""
+    recognised, read = found.recognised, found.comparisons
+    return {
+        "format": recognised.format,
+        "columns": dict(recognised.columns),
+        "unused": list(recognised.unused),
+        "answers": None if read is None else len(read),
+        "annotators": None if read is None else read.n_annotators,
+        "items": None if read is None else read.n_items,
+        "left_out": {} if read is None else dict(read.excluded),
+        "can_judge": found.can_judge,
+        **{name: list(getattr(found, name)) for name in ("can", "cannot", "helps")},
+    }
+
+
+def _print(path: Path, found: Examination) -> None:
+    """What was found, for people."""
     recognised = found.recognised
     click.echo(f"{path}: {recognised.title} ({recognised.kind}, --format {recognised.format})")
     _section("Columns", [f"{name}: {use}" for name, use in recognised.columns.items()])
@@ -49,7 +74,6 @@ def print_examination(path: Path, **reading: Any) -> bool:
     _section("Supports", found.can)
     _section("Does not support", found.cannot)
     _section("Would help", found.helps)
-    return found.can_judge
 
 
 def _counts(found: Examination) -> list[str]:

@@ -61,7 +61,14 @@ def export_preferences(
     probability that somebody without a lean prefers the chosen), the votes for either, their weight, and the
     probability that the order is right. Pairs whose order is less certain than --min-probability are listed to be
     labelled again; --only-certain leaves them out of the pairs too.
+
+    \b
+    Examples:
+      evenhand export-preferences answers.csv
+      evenhand export-preferences answers.csv --texts items.csv --only-certain
     """
+    out = with_parent(out or file.with_name(f"{file.name.partition('.')[0]}.preferences.jsonl"))
+    again = with_parent(again or file.with_name(f"{file.name.partition('.')[0]}.again.csv"))
     comparisons = Comparisons.from_file(file, **reading)
     wording = find_texts(file, texts=texts, prompt=prompt, limits=reading["limits"], fields=reading["fields"])
     say_left_out(comparisons.excluded)
@@ -75,8 +82,6 @@ def export_preferences(
             f"{file}: none of the {len(settled.table):,} pairs is {min_probability:g} certain, so there is nothing to "
             "write; lower --min-probability, leave --only-certain out (soft_label says how sure each is), or label more"
         )
-    out = with_parent(out or file.with_name(f"{file.name.partition('.')[0]}.preferences.jsonl"))
-    again = with_parent(again or file.with_name(f"{file.name.partition('.')[0]}.again.csv"))
     _write_pairs(out, pairs.to_dict("records"), wording)
     _write_again(again, settled.again.to_dict("records"), wording)
     turned = int(pairs["turned"].sum())

@@ -1,6 +1,6 @@
 """`evenhand gate`: pass or fail a judge in a build, by its log."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from fdr_core.commands._summary import say_left_out
 from fdr_core.judges.gate import check, gate_lean
 from fdr_core.judges.gate import gate as decide
 from fdr_core.judges.gate_report import EXIT_CODES, badge, junit, markdown, outcome, plan
-from fdr_core.terminal import exits_2_on_bad_input, printable, with_parent
+from fdr_core.terminal import exits_2_on_bad_input, json_option, printable, say_json, with_parent
 
 _file = click.Path(path_type=Path, dir_okay=False)
 
@@ -32,6 +32,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @click.option("--markdown", "markdown_path", type=_file, help="Append the table to this file.")
 @click.option("--junit", "junit_path", type=_file, help="Write JUnit XML to this file.")
 @click.option("--badge", "badge_path", type=_file, help="Write an SVG badge to this file.")
+@json_option
 @detection_options("sides")
 @format_options
 @lean_options
@@ -49,6 +50,7 @@ def gate(
     markdown_path: Path | None,
     junit_path: Path | None,
     badge_path: Path | None,
+    as_json: bool,
     asked: Asked,
     detection: dict[str, Any],
     reading: dict[str, Any],
@@ -58,6 +60,11 @@ def gate(
 
     Prints a Markdown table. Exit code: 0 if every judge passes, 1 if one fails, 3 if one is undecided (the table says
     how many more comparisons are needed), 2 for bad input. With --plan and no LOG: how many pairs to ask beforehand.
+
+    \b
+    Examples:
+      evenhand gate judge.jsonl --judge gpt-x --max-lean 0.1
+      evenhand gate --plan --max-lean 0.05
     """
     if is_plan:
         check(max_lean, alpha)
@@ -83,5 +90,8 @@ def gate(
     for path in paths:
         with path.open("a" if path == markdown_path else "w", encoding="utf-8") as file:
             file.write(table if path == markdown_path else written[path])
-    click.echo("\n".join(printable(line) for line in table.splitlines()))
+    if as_json:
+        say_json({"outcome": outcome(found), "judges": [asdict(one) for one in found]})
+    else:
+        click.echo("\n".join(printable(line) for line in table.splitlines()))
     context.exit(EXIT_CODES[outcome(found)])

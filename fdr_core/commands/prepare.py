@@ -269,16 +269,22 @@ def prepare(
 
     PAIRS is a CSV with columns left and right (or text1 and text2, and the like; other columns are kept), or a list
     of items: a CSV with the column item, or a .txt with one item per line.
+
+    \b
+    Examples:
+      evenhand prepare pairs.csv --out prepared
+      evenhand prepare items.txt --pairs 200 --groups 2
     """
     if (out / "coins.json").exists():
         raise BadInput(f"{out} holds tasks and their coins already; name another folder with --out, or delete it first")
+    with_parent(out)
     copies = by_annotator or groups
     if both_orders and copies > 1:
         raise BadInput("--both-orders and --groups answer the same question; name one of them")
     chosen = secrets.randbits(48) if seed is None else seed
     read = read_pairs(pairs, n_pairs=n_pairs, rng=np.random.default_rng([chosen, 1]))
     made = prepared(read, seed=chosen, both_orders=both_orders, ties=ties, groups=copies)
-    written = write_prepared(made, with_parent(out))
+    written = write_prepared(made, out)
     click.echo(f"{len(made.tasks):,} tasks from {len(read.rows):,} pairs, seed {chosen}")
     for path in written:
         click.echo(f"  {path}")

@@ -139,6 +139,11 @@ def selftest(
 
     --placebo with --leans and --gold: RUNS features drawn by chance and RUNS that go with quality stand in the place of
     one more lean; of their tests 5 % should have p < .05, and next to nobody should be listed.
+
+    \b
+    Examples:
+      evenhand selftest answers.csv --runs 50
+      evenhand selftest answers.csv --placebo --leans length --gold gold
     """
     design = Comparisons.from_file(file, **reading)
     if placebo:

@@ -41,7 +41,13 @@ _TEAM = "team"
 def simulate(
     out: Path, scenario: str, annotators: int, biased: int, answers: int, items: int, bias: float, seed: int
 ) -> None:
-    """Write answers of a simulated crowd to OUT (.csv or .parquet), and who leans to a .truth.csv beside it."""
+    """Write answers of a simulated crowd to OUT (.csv or .parquet), and who leans to a .truth.csv beside it.
+
+    \b
+    Examples:
+      evenhand simulate crowd.csv
+      evenhand simulate prompts.csv --scenario unique-pairs --seed 7
+    """
     with_parent(out)
     rng = np.random.default_rng(seed)
     if scenario == _TEAM:

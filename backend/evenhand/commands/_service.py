@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -14,7 +14,7 @@ from evenhand.errors import BackendError, NotFoundError, SettingsError, Unusable
 from evenhand.label_studio.client import LabelStudioClient, client_from_settings
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
-from fdr_core.terminal import BadInput, Failure, printable, translating
+from fdr_core.terminal import BadInput, Failure, printable, say_json, translating
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,16 +83,19 @@ def open_service(*, creates: bool = True) -> Iterator[Service]:
             store.close()
 
 
-def examine_service() -> None:
+def examine_service(*, as_json: bool) -> None:
     """Print what works, what does not, and the fix."""
-    says_what_is_wrong(_examine)()
+    says_what_is_wrong(_examine)(as_json)
 
 
-def _examine() -> None:
+def _examine(as_json: bool) -> None:
     from evenhand.administer.doctor import examine
 
     with open_service() as service:
         checks = examine(service.settings, service.store, service.client)
+    if as_json:
+        say_json([asdict(check) for check in checks])
+        raise SystemExit(int(any(check.ok is False for check in checks)))
     wrong, fine = ([check for check in checks if check.ok is state] for state in (False, True))
     for check in wrong:
         click.echo(f"{click.style('FAIL', fg='red', bold=True)} {check.check}: {printable(check.seen)}")

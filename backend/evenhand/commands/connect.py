@@ -84,6 +84,11 @@ def connect(
 
     Run it while `evenhand serve` runs, since Label Studio calls this service before it accepts it. Repeat it to
     change settings. --publish takes a comma-separated list of predictions, tab and alerts.
+
+    \b
+    Examples:
+      evenhand connect 1 --sides prepared
+      evenhand connect 1 --sides shuffled --publish tab,alerts --yes
     """
     values: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     publish = parse_config(values).publish if "publish" in values else None

@@ -1,6 +1,5 @@
 """Commands for whoever runs the service: serve, worker, settings, status, backup, restore."""
 
-import json
 import os
 import socket
 import sys
@@ -31,7 +30,7 @@ from evenhand.store.engine import open_engine
 from evenhand.store.runs import moves
 from evenhand.web.passwords import open_link
 from fdr_core.report.words import duration, plural
-from fdr_core.terminal import Failure, printable
+from fdr_core.terminal import Failure, json_option, printable, say_json
 
 UP_SECONDS = 30.0
 
@@ -43,7 +42,13 @@ UP_SECONDS = 30.0
 @click.option("--no-worker", is_flag=True, help="Only the web server; run `evenhand worker` elsewhere.")
 @says_what_is_wrong
 def serve(host: str | None, port: int | None, fd: int | None, no_worker: bool) -> None:
-    """Run the service: the web server and the worker, until Ctrl-C or SIGTERM."""
+    """Run the service: the web server and the worker, until Ctrl-C or SIGTERM.
+
+    \b
+    Examples:
+      evenhand serve
+      evenhand serve --host 0.0.0.0 --port 9091 --no-worker
+    """
     settings = Settings.from_env(os.environ)
     settings = replace(settings, host=host or settings.host, port=port or settings.port)
     if fd is None:
@@ -82,7 +87,13 @@ def open_when_up(settings: Settings, link: str) -> None:
 @click.option("--check", is_flag=True, help="Only tell whether a worker moved within a minute, by the exit code.")
 @says_what_is_wrong
 def worker(check: bool) -> None:
-    """Run the worker alone: pulls, runs, publishing; several may share one PostgreSQL."""
+    """Run the worker alone: pulls, runs, publishing; several may share one PostgreSQL.
+
+    \b
+    Examples:
+      evenhand worker
+      evenhand worker --check
+    """
     if check:
         with open_data() as (_, store):
             signs = store.leases.signs()
@@ -100,28 +111,47 @@ def worker(check: bool) -> None:
 
 
 @click.command("settings")
+@json_option
 @says_what_is_wrong
-def settings() -> None:
-    """Print all settings; secrets are hidden."""
+def settings(as_json: bool) -> None:
+    """Print all settings; secrets are hidden.
+
+    \b
+    Examples:
+      evenhand settings
+      evenhand settings --json
+    """
     Settings.from_env(os.environ)
+    shown = {
+        setting.name: "(set, hidden)" if setting.secret and value else value or ""
+        for setting in TABLE
+        for value in [lookup(setting, os.environ)]
+    }
+    if as_json:
+        say_json(shown)
+        return
     for setting in TABLE:
-        value = lookup(setting, os.environ)
-        shown = "(set, hidden)" if setting.secret and value else value or "(empty)"
-        click.echo(f"{setting.name} = {shown}")
+        click.echo(f"{setting.name} = {shown[setting.name] or '(empty)'}")
         click.echo(f"    {setting.help} Default: {setting.default or 'empty'}.")
 
 
 @click.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@json_option
 @says_what_is_wrong
 def status(as_json: bool) -> None:
-    """Show projects, last events and pulls, the queue, and open problems with their remedies."""
+    """Show projects, last events and pulls, the queue, and open problems with their remedies.
+
+    \b
+    Examples:
+      evenhand status
+      evenhand status --json
+    """
     with open_data() as (settings, store):
         found = overview(store)
         is_open = not settings.has_credentials and not store.users.exist()
         link = open_link(settings, store) if is_open and not as_json else ""
     if as_json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        say_json(found)
         return
     _print(found)
     if link:
@@ -166,12 +196,18 @@ def _when(seconds: float | None) -> str:
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@json_option
 @says_what_is_wrong
-def backup(file: Path, force: bool) -> None:
+def backup(file: Path, force: bool, as_json: bool) -> None:
     """Write everything in the database to FILE, as of one moment; the service may run meanwhile.
 
     The file restores into SQLite and PostgreSQL alike. It holds personal data, password hashes and the key of the
     sessions: keep it as safe as the database.
+
+    \b
+    Examples:
+      evenhand backup evenhand.backup
+      evenhand backup evenhand.backup --force --json
     """
     if file.exists() and not force:
         raise UnusableValueError(f"{file} exists; choose another name, or add --force to overwrite it")
@@ -183,6 +219,9 @@ def backup(file: Path, force: bool) -> None:
             manifest = write_backup(engine, sink)
     finally:
         engine.dispose()
+    if as_json:
+        say_json({"file": file, "rows": manifest.rows, "tables": len(manifest.parts), "bytes": file.stat().st_size})
+        return
     megabytes, seconds = file.stat().st_size / 1e6, time.monotonic() - started
     click.echo(f"{file}: {manifest.rows:,} rows of {len(manifest.parts)} tables, {megabytes:.1f} MB, {seconds:.1f} s")
 
@@ -196,6 +235,11 @@ def restore(file: Path, replace: bool, check: bool) -> None:
     """Put FILE, made by `evenhand backup`, in the place of the database; stop the service first.
 
     Either all of it is restored or nothing is changed.
+
+    \b
+    Examples:
+      evenhand restore evenhand.backup --check
+      evenhand restore evenhand.backup --replace
     """
     started = time.monotonic()
     notes: list[str] = []

@@ -19,7 +19,7 @@ from evenhand.store import open_store
 from evenhand.store.engine import to_json
 from evenhand.web.passwords import hash_password
 from fdr_core.report.words import plural
-from fdr_core.terminal import printable
+from fdr_core.terminal import json_option, printable, say_json
 
 SHORTEST_PASSWORD = 10
 NOBODY = "nobody"
@@ -27,7 +27,13 @@ NOBODY = "nobody"
 
 @click.group("users")
 def users() -> None:
-    """Manage the people who may log in."""
+    """Manage the people who may log in.
+
+    \b
+    Examples:
+      evenhand users add ana --role reviewer
+      evenhand users list
+    """
 
 
 @users.command("add")
@@ -41,7 +47,14 @@ def users() -> None:
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of asking.")
 @says_what_is_wrong
 def add(name: str, role: Role | None, password_stdin: bool) -> None:
-    """Add the account NAME, or change its password and role."""
+    """
+    Add the account NAME, or change its password and role.
+
+    \b
+    Examples:
+      evenhand users add ana --role reviewer
+      evenhand users add ana --password-stdin < password.txt
+    """
     settings = Settings.from_env(os.environ)
     name = normal_name(name)
     if not name or len(name) > 100 or ":" in name or not name.isprintable():
@@ -66,11 +79,24 @@ def add(name: str, role: Role | None, password_stdin: bool) -> None:
 
 
 @users.command("list")
+@json_option
 @says_what_is_wrong
-def list_() -> None:
-    """List all accounts."""
+def list_(as_json: bool) -> None:
+    """List all accounts.
+
+    \b
+    Examples:
+      evenhand users list
+      evenhand users list --json
+    """
     with open_data() as (settings, store):
         accounts = store.users.all()
+    if as_json:
+        named = (
+            [{"name": settings.basic_auth_user, "role": settings.basic_auth_role}] if settings.basic_auth_user else []
+        )
+        say_json(named + [{"name": one.name, "role": one.role, "label_studio_user": one.ls_user} for one in accounts])
+        return
     if settings.basic_auth_user:
         click.echo(f"{settings.basic_auth_user}: {settings.basic_auth_role} (BASIC_AUTH_USER)")
     for account in accounts:
@@ -85,7 +111,13 @@ def list_() -> None:
 @click.argument("user")
 @says_what_is_wrong
 def link(name: str, user: str) -> None:
-    """Say that the account NAME is the user with the id USER in Label Studio, or 'nobody' there."""
+    """Say that the account NAME is the user with the id USER in Label Studio, or 'nobody' there.
+
+    \b
+    Examples:
+      evenhand users link ana 17
+      evenhand users link root nobody
+    """
     if user != NOBODY and not (user.isdecimal() and user.isascii() and 0 < int(user) <= MAX_ID):
         raise UnusableValueError(f"{user[:40]!r} is no user id of Label Studio; give a number, or {NOBODY!r}")
     with open_data() as (settings, store):
@@ -98,7 +130,13 @@ def link(name: str, user: str) -> None:
 @click.argument("name")
 @says_what_is_wrong
 def remove(name: str) -> None:
-    """Remove the account NAME; its sessions end at once, its decisions stay."""
+    """Remove the account NAME; its sessions end at once, its decisions stay.
+
+    \b
+    Examples:
+      evenhand users remove ana
+      evenhand users remove "Ana Berg"
+    """
     with open_data() as (_, store):
         store.users.delete(name)
     click.echo(f"Account {name} has been removed.")
@@ -113,7 +151,13 @@ def _label_studio(command: Any) -> Any:
 
 @click.group("annotator")
 def annotator() -> None:
-    """Hand out or erase what is stored about one annotator."""
+    """Hand out or erase what is stored about one annotator.
+
+    \b
+    Examples:
+      evenhand annotator export 17 --out annotator-17.json
+      evenhand annotator erase 17
+    """
 
 
 @annotator.command("export")
@@ -122,7 +166,13 @@ def annotator() -> None:
 @_label_studio
 @says_what_is_wrong
 def export(person: str, out: Path | None, url: str | None) -> None:
-    """Write everything about ID (a Label Studio user id or e-mail address) as JSON."""
+    """Write everything about ID (a Label Studio user id or e-mail address) as JSON.
+
+    \b
+    Examples:
+      evenhand annotator export 17
+      evenhand annotator export ana@example.com --out ana.json
+    """
     with open_service(creates=False) as service:
         document = export_person(service.store, find_person(service.store, person, url))
     text = json.dumps(json.loads(to_json(document)), indent=1, ensure_ascii=False) + "\n"
@@ -146,6 +196,11 @@ def erase(person: str, yes: bool, url: str | None) -> None:
 
     Answers that Label Studio still holds, or sends later, are not taken in again; `evenhand annotator readmit` lifts
     that.
+
+    \b
+    Examples:
+      evenhand annotator erase 17
+      evenhand annotator erase ana@example.com --yes
     """
     with open_service(creates=False) as service:
         found = find_person(service.store, person, url)
@@ -165,7 +220,13 @@ def erase(person: str, yes: bool, url: str | None) -> None:
 @click.option("--label-studio", "url", metavar="URL", help="Which Label Studio; by default the configured one.")
 @says_what_is_wrong
 def readmit(person: str, url: str | None) -> None:
-    """Let the erased user ID's answers in again; the next pull brings what Label Studio still holds."""
+    """Let the erased user ID's answers in again; the next pull brings what Label Studio still holds.
+
+    \b
+    Examples:
+      evenhand annotator readmit 17
+      evenhand annotator readmit 17 --label-studio http://localhost:8080
+    """
     with open_service(creates=False) as service:
         place = url if url is not None else service.settings.label_studio_url
         if not service.store.people.readmit(place, person):

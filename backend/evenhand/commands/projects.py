@@ -2,8 +2,10 @@
 
 import os
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +20,7 @@ from evenhand.runs.report import report_of_run
 from evenhand.store import Store
 from fdr_core.report import pseudonymised, write_report
 from fdr_core.report.words import plural
-from fdr_core.terminal import printable, with_parent
+from fdr_core.terminal import json_option, printable, say_json, with_parent
 
 
 @click.command("disconnect")
@@ -35,6 +37,11 @@ def disconnect(project: int, alerts: bool, erase: bool, yes: bool) -> None:
 
     Removes our webhook, ML backend, tabs and predictions there. What is stored here is kept, unless
     --erase is given; `evenhand connect` takes the project up again.
+
+    \b
+    Examples:
+      evenhand disconnect 1
+      evenhand disconnect 1 --alerts --erase --yes
     """
     with open_service(creates=False) as service:
         client = service.need_client()
@@ -58,16 +65,27 @@ KINDS: tuple[Kind, ...] = ("comparison", "alerts")
 @click.command("sync")
 @click.argument("project", type=click.IntRange(min=1), required=False)
 @click.option("--full", is_flag=True, help="Read everything, not only what changed.")
+@json_option
 @says_what_is_wrong
-def sync(project: int | None, full: bool) -> None:
-    """Pull PROJECT (its id in Label Studio), or all connected ones, and say what was repaired."""
+def sync(project: int | None, full: bool, as_json: bool) -> None:
+    """Pull PROJECT (its id in Label Studio), or all connected ones, and say what was repaired.
+
+    \b
+    Examples:
+      evenhand sync
+      evenhand sync 1 --full
+    """
     with open_service(creates=False) as service:
         client = service.need_client()
         chosen = _chosen(service, project)
         if not chosen:
             raise click.ClickException("no project is connected; `evenhand connect PROJECT` connects one")
+        done: list[dict[str, Any]] = []
         for entry in chosen:
             report = pull_project(service.store, client, entry, full=full)
+            if as_json:
+                done.append({"project": entry.ls_project_id, **asdict(report)})
+                continue
             kind = "full" if report.full else "incremental"
             click.echo(
                 f"Project {entry.ls_project_id} ({printable(entry.title)}): {kind} pull of "
@@ -75,6 +93,8 @@ def sync(project: int | None, full: bool) -> None:
                 f"{report.updated:,} changed, {report.revived:,} revived, {report.removed:,} removed; "
                 f"{plural(report.decisions, 'decision')}."
             )
+    if as_json:
+        say_json(done)
 
 
 def _chosen(service: Service, project: int | None) -> list[Project]:
@@ -93,29 +113,41 @@ POLL_SECONDS = 0.25
 @click.argument("project", type=click.IntRange(min=1))
 @click.option("--wait", is_flag=True, help="Wait until the run has ended; exit 1 if it failed.")
 @click.option("--timeout", type=click.FloatRange(min=0), default=600.0, show_default=True, help="Seconds to wait.")
+@json_option
 @says_what_is_wrong
-def run(project: int, wait: bool, timeout: float) -> None:
-    """Ask the worker for a run of PROJECT (its id in Label Studio)."""
+def run(project: int, wait: bool, timeout: float, as_json: bool) -> None:
+    """Ask the worker for a run of PROJECT (its id in Label Studio).
+
+    \b
+    Examples:
+      evenhand run 1
+      evenhand run 1 --wait --timeout 60
+    """
     with open_data() as (settings, store):
         found = project_named(store, settings.label_studio_url, project)
         made = store.runs.request(found.id, Trigger.MANUAL, os.environ.get("USER") or "command line")
-        click.echo(f"Run {made.id} of project {project} is {made.status}.")
+        if not as_json:
+            click.echo(f"Run {made.id} of project {project} is {made.status}.")
         if wait:
-            _wait(store, made.id, timeout)
+            _wait(store, made.id, timeout, is_quiet=as_json)
+        if as_json:
+            current = store.runs.get(made.id)
+            say_json({"run": current.id, "project": project, "status": current.status, "guarantee": current.guarantee})
 
 
-def _wait(store: Store, run_id: int, timeout: float) -> None:
+def _wait(store: Store, run_id: int, timeout: float, *, is_quiet: bool) -> None:
     """Show progress until the run has ended."""
     deadline, shown = time.monotonic() + timeout, None
     while time.monotonic() < deadline:
         current = store.runs.get(run_id)
         if current.status == "done":
-            click.echo(f"Run {run_id} is done: {current.guarantee}")
+            if not is_quiet:
+                click.echo(f"Run {run_id} is done: {current.guarantee}")
             return
         if current.status == "failed":
             raise click.ClickException(f"run {run_id} failed: {current.error}")
         state = (current.status, current.progress_note)
-        if state != shown:
+        if state != shown and not is_quiet:
             click.echo(f"  {current.status} {(current.progress or 0.0):.0%} {current.progress_note or ''}".rstrip())
             shown = state
         time.sleep(POLL_SECONDS)
@@ -127,16 +159,25 @@ def _wait(store: Store, run_id: int, timeout: float) -> None:
 @click.command("undo")
 @click.argument("project", type=click.IntRange(min=1))
 @click.argument("number", type=click.IntRange(min=1), required=False)
+@json_option
 @says_what_is_wrong
-def undo(project: int, number: int | None) -> None:
+def undo(project: int, number: int | None, as_json: bool) -> None:
     """
     List what followed confirmed flags in PROJECT (its id in Label Studio), or take NUMBER of that list back.
 
     Answers that people gave meanwhile are never deleted.
+
+    \b
+    Examples:
+      evenhand undo 1
+      evenhand undo 1 2
     """
     with open_service(creates=False) as service:
         found = project_named(service.store, service.settings.label_studio_url, project)
         rows = service.store.follow_ups.all(found.id)
+        if number is None and as_json:
+            say_json(rows)
+            return
         if number is None:
             for row in rows:
                 at = datetime.fromtimestamp(row["made_at"], UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -162,7 +203,13 @@ def undo(project: int, number: int | None) -> None:
 @click.option("--title", help="Title of the report [the project's title].")
 @says_what_is_wrong
 def report(project: int, run_id: int | None, out: Path, pseudonymise: bool, title: str | None) -> None:
-    """Write report.html, report.json, annotators.csv and ranking.csv of PROJECT (its id in Label Studio)."""
+    """Write report.html, report.json, annotators.csv and ranking.csv of PROJECT (its id in Label Studio).
+
+    \b
+    Examples:
+      evenhand report 1 --out report
+      evenhand report 1 --run 3 --out report --pseudonymise
+    """
     with open_service(creates=False) as service:
         store = service.store
         found = project_named(store, service.settings.label_studio_url, project)
