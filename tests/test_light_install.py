@@ -163,6 +163,13 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(code: str, heavy: set[str])
     assert done.stdout.splitlines()[-1] == "loaded []"
 
 
+def test_service_is_up_before_numerics_and_migrations_are_loaded() -> None:
+    heavy = ("pandas", "scipy", "pyarrow", "alembic")
+    code = f"import sys, evenhand.app, evenhand.commands.operate; print([n for n in {heavy} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_help_lists_every_command_and_imports_none() -> None:
     folders = (ROOT / "fdr_core" / "commands", ROOT / "backend" / "evenhand" / "commands")
     modules = [path.stem.replace("_", "-") for folder in folders for path in folder.glob("[!_]*.py")]

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, TypeGuard
 
-from fdr_core.audit import FEW_COINS
 from fdr_core.findings import (
     ALWAYS_LEFT,
     ALWAYS_RIGHT,
@@ -296,8 +295,7 @@ def change_words(row: Mapping[str, Any]) -> str:
 def few_coins(audit: Mapping[str, Any] | None) -> int | None:
     """How many coins decided the sides for everybody, if so few that it belongs beside every flag."""
     figures = (audit or {}).get("figures") or {}
-    coins = figures.get("coins")
-    return coins if figures.get("shared_coins") and isinstance(coins, int) and coins < FEW_COINS else None
+    return figures["coins"] if figures.get("few_coins") else None
 
 
 def cause_of(message: str) -> tuple[str, str]:

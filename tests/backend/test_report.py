@@ -188,7 +188,7 @@ def test_report_page_uses_calm_words_only(report: dict[str, Any]) -> None:
 
 
 def test_report_page_says_beside_every_flag_that_few_coins_decided(report: dict[str, Any]) -> None:
-    figures = {**report["audit"]["figures"], "coins": 40, "shared_coins": True}
+    figures = {**report["audit"]["figures"], "coins": 40, "few_coins": True}
     page = render({**report, "audit": {**report["audit"], "figures": figures}}, "report.html").decode()
     assert page.count("only 40 coins") == sum(row["flagged"] for row in report["annotators"])
     assert "only 960 coins" not in render(report, "report.html").decode()

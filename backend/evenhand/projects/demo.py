@@ -1,16 +1,21 @@
 """Demo projects: simulated crowds whose answers lie in the store as if Label Studio had sent them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.domain import Batch, Comparison, Project, ProjectRef, Task, Trigger, plain_answer
+from evenhand.errors import NotFoundError
 from evenhand.project_config import ProjectConfig
 from evenhand.store import Store
-from fdr_core.simulate import Simulated, small_team, unique_pairs
+
+if TYPE_CHECKING:
+    from fdr_core.simulate import Simulated
 
 ADDRESS = "demo"
 TITLE = "Demo: a simulated crowd"
@@ -57,6 +62,8 @@ class Demo:
 
 def load_demo(store: Store, kind: str = "photos", *, requested_by: str | None = None) -> Project:
     """Load one of the DEMOS, once, and ask for a run."""
+    if kind not in DEMOS:
+        raise NotFoundError(f"there is no demo {kind[:40]!r}; there are {', '.join(DEMOS)}")
     demo = DEMOS[kind]
     reference = ProjectRef(demo.number, 1)
     project = store.projects.register(
@@ -81,6 +88,8 @@ def _photos(now: float) -> tuple[list[Task], list[Comparison]]:
 
     Tasks have one answer each, spread over two weeks up to now, in mixed order.
     """
+    from fdr_core.simulate import small_team  # not above: pages that name the demos need no numerics
+
     rng = np.random.default_rng(SEED)
     crowd = small_team(ANNOTATORS, BIASED, ANSWERS, rng=rng, bias=0.5, n_items=ITEMS)
     answers = crowd.comparisons
@@ -101,6 +110,8 @@ def _photos(now: float) -> tuple[list[Task], list[Comparison]]:
 
 def _responses(now: float) -> tuple[list[Task], list[Comparison]]:
     """Two responses to each of 300 prompts, shuffled per task; of thirty people six lean left."""
+    from fdr_core.simulate import unique_pairs
+
     rng = np.random.default_rng(SEED)
     crowd = unique_pairs(rng=rng)
     answers = crowd.comparisons

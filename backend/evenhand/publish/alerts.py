@@ -15,7 +15,7 @@ from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.publish.context import Context, content_hash
 from evenhand.publish.tabs import MOST_ANSWERS, heaviest, task_link, view_data
-from evenhand.runs.statistics import history_words
+from evenhand.runs.report import history_words
 from fdr_core.report.words import flag_words, guarantee_parts, lean_interval, p_value, percent, plural
 
 LABEL_CONFIG = """<View>

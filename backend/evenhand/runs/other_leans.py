@@ -1,6 +1,5 @@
 """Leans beyond position of a project, where its settings ask for them."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -49,20 +48,6 @@ def by_annotator(lists: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         for place, row in enumerate(one["annotators"]):
             found.setdefault(str(row["annotator"]), {})[one["lean"]] = {**row, "place": place}
     return found
-
-
-def put_together(summary: Mapping[str, Any], annotators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The lists of a stored run, from its summary and the rows of its annotators."""
-    lists = []
-    for one in summary.get("other_leans") or []:
-        own = [
-            {**row["leans"][one["lean"]], "annotator": row["annotator"], "name": row.get("name")}
-            for row in annotators
-            if one["lean"] in (row.get("leans") or {})
-        ]
-        rows = [{**row} for row in sorted(own, key=lambda row: int(row.pop("place")))]
-        lists.append({**one, "annotators": rows})
-    return {"other_leans": lists, "without_taste": summary.get("without_taste")}
 
 
 def _answers(store: Store, project: Project) -> Comparisons:

@@ -1,14 +1,16 @@
 """What to label again first, and how somebody's sides changed in time."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from evenhand.store import Store
-from fdr_core import Detection, SufficientStatistics
 from fdr_core.report.document import plain
+
+if TYPE_CHECKING:
+    from fdr_core import Detection, SufficientStatistics
 
 #: An order more probable than this needs no new answers.
 CERTAIN = 0.95
@@ -74,6 +76,8 @@ def label_again(
 
 def _flagged_answers(statistics: SufficientStatistics, flagged: Iterable[Any]) -> dict[frozenset[str], int]:
     """How many answers of flagged annotators each pair has."""
+    import numpy as np  # not above: the web server shows pages with what else is here, and should be up soon
+
     codes = {label: code for code, label in enumerate(statistics.annotators)}
     answers = statistics.answers()
     is_flagged = np.isin(answers.annotator, [codes[label] for label in flagged if label in codes])

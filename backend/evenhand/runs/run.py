@@ -14,6 +14,7 @@ from evenhand.judged import Policy
 from evenhand.project_config import ProjectConfig
 from evenhand.runs.live import settle_warnings, sides_remedy
 from evenhand.runs.other_leans import by_annotator, other_leans
+from evenhand.runs.report import report_revisions
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import (
     Current,
@@ -21,7 +22,6 @@ from evenhand.runs.statistics import (
     corrected,
     judged_beside,
     ranking_as_it_stands,
-    report_revisions,
 )
 from evenhand.store import Store
 from fdr_core import Detection, InputError, SufficientStatistics, detect, evidence

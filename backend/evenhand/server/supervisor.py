@@ -107,9 +107,10 @@ def serve(settings: Settings, *, with_worker: bool, stop: threading.Event, fd: i
     with tempfile.TemporaryDirectory(prefix="evenhand-metrics-") as folder:
         environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": folder}
         try:
-            while not stop.wait(POLL_SECONDS):
+            while not stop.is_set():
                 for child in children:
                     keep_alive(child, environment, time.monotonic())
+                stop.wait(POLL_SECONDS)
         finally:
             end(children)
 

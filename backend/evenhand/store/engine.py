@@ -12,10 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, Engine, Table, create_engine, event, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
@@ -218,6 +215,10 @@ def upgrade(connection: Connection) -> None:
             f"the database has schema {found!r} and version {__version__} needs {SCHEMA!r}: it was made by another "
             "version of Evenhand; install that one, or move the database away and connect your projects again"
         )
+    # Imported here: it takes as long as the rest of the store, and a service that starts again needs none of it.
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["connection"] = connection
@@ -226,7 +227,10 @@ def upgrade(connection: Connection) -> None:
 
 def current_revision(connection: Connection) -> str | None:
     """The version of a database's schema, None where there is none yet."""
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
 
 
 @contextmanager

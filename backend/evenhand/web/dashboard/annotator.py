@@ -12,8 +12,8 @@ from werkzeug.wrappers import Response
 from evenhand.domain import Project, Run, Trigger, choice_of
 from evenhand.errors import ForbiddenError, NotFoundError, PayloadError
 from evenhand.ingest.reviews import require_reviewer
+from evenhand.runs.report import history_words
 from evenhand.runs.review_priority import side_shares
-from evenhand.runs.statistics import history_words
 from evenhand.store.decisions import WITHDRAW_ANSWERS
 from evenhand.web.auth import access, current_user
 from evenhand.web.context import get_store

@@ -1,6 +1,8 @@
 """After the review: what to label anew, what it costs and what the ranking is without these answers."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import requests
 from flask import Response as FlaskResponse
@@ -11,7 +13,6 @@ from evenhand.domain import Project
 from evenhand.errors import NotFoundError, PayloadError
 from evenhand.label_studio.client import client_from_settings
 from evenhand.publish.tabs import MOST_LISTED, relabel_tab
-from evenhand.runs.relabel import COLUMNS, Relabel, relabel
 from evenhand.web.auth import access
 from evenhand.web.context import get_settings, get_store
 from evenhand.web.dashboard.annotator import queue_of
@@ -19,12 +20,17 @@ from evenhand.web.dashboard.blueprint import ID, bp, label_studio_url, project_p
 from fdr_core.report.document import csv_bytes
 from fdr_core.report.heaviest import beyond_noise
 
+if TYPE_CHECKING:
+    from evenhand.runs.relabel import Relabel
+
 MOST_SHOWN = 20
 
 
 @bp.get(f"/projects/<{ID}:project_id>/next")
 def next_step(project_id: int) -> str:
     """What follows from the decisions made so far, with its cost."""
+    from evenhand.runs.relabel import relabel  # not above: the other pages need no numerics, and are up sooner
+
     store = get_store()
     found = store.projects.get(project_id)
     run = store.runs.latest(project_id)
@@ -56,6 +62,8 @@ def next_step(project_id: int) -> str:
 @bp.get(f"/projects/<{ID}:project_id>/relabel.csv")
 def relabel_csv(project_id: int) -> FlaskResponse:
     """Exactly the answers to ask for anew, one a row."""
+    from evenhand.runs.relabel import COLUMNS
+
     found, plan = _plan(project_id)
     items = get_store().items.labels(project_id, {row[key] for row in plan.answers for key in ("left", "right")})
     rows: list[dict[str, Any]] = [
@@ -86,6 +94,8 @@ def relabel_in_tab(project_id: int) -> Response:
 
 
 def _plan(project_id: int) -> tuple[Project, Relabel]:
+    from evenhand.runs.relabel import relabel
+
     store = get_store()
     found, run = store.projects.get(project_id), store.runs.latest(project_id)
     if run is None:

@@ -10,14 +10,14 @@ from werkzeug.wrappers import Response
 
 from evenhand.administer.connect import connect_project
 from evenhand.domain import Project, Run, Trigger
-from evenhand.errors import NotFoundError, PayloadError, RequestError
+from evenhand.errors import PayloadError, RequestError
 from evenhand.ingest.pull import pull_project
 from evenhand.label_studio.client import LabelStudioClient, client_from_settings, service_url
 from evenhand.label_studio.transport import LabelStudioError
 from evenhand.project_config import ProjectConfig
 from evenhand.projects.demo import DEMOS, load_demo
 from evenhand.projects.reading import ASSIGNMENTS, state_sides
-from evenhand.runs.other_leans import put_together
+from evenhand.runs.report import put_together
 from evenhand.web.auth import current_user
 from evenhand.web.context import get_settings, get_store
 from evenhand.web.dashboard.annotator import queue_of
@@ -271,10 +271,7 @@ def _fetch_if_small(client: LabelStudioClient, project: Project) -> None:
 def demo() -> Response:
     """Load a simulated crowd and ask for a run."""
     user = current_user()
-    kind = form_text("kind") or "photos"
-    if kind not in DEMOS:
-        raise NotFoundError(f"there is no demo {kind[:40]!r}; there are {', '.join(DEMOS)}")
-    project = load_demo(get_store(), kind, requested_by=user.name if user else None)
+    project = load_demo(get_store(), form_text("kind") or "photos", requested_by=user.name if user else None)
     return redirect(url_for("dashboard.project", project_id=project.id))
 
 
