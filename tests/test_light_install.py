@@ -12,9 +12,9 @@ import pytest
 from evenhand.cli import COMMANDS, EXTRAS, TOGETHER, main
 
 from fdr_core.report import FILES
+from tests.core.inputs.samples import SAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
-SAMPLES = ROOT / "tests" / "data" / "formats"
 #: Hides everything that the extras bring from a new process.
 HIDE = f"""
 import sys

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fdr_core.commands._options import detection_options, format_options
+from fdr_core.inputs.registry import FORMATS
 from fdr_core.report.examine import Examination, examine
 from fdr_core.report.words import left_out_words
 from fdr_core.terminal import exits_2_on_bad_input, json_option, printable, say_json
@@ -13,7 +14,18 @@ from fdr_core.terminal import exits_2_on_bad_input, json_option, printable, say_
 _COINS = {"coin": "recorded", "task": "one per task", "guessed": "guessed", "own": "one per answer"}
 
 
+def _list_formats(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
+    """Every format of the registry, by the fields that tell it."""
+    if is_wanted:
+        for name, one in FORMATS.items():
+            click.echo(f"{name}: {one.title}{' (refused)' if one.refusal else ''}; {', '.join(one.uses)}")
+        context.exit()
+
+
 @click.command("doctor")
+@click.option(
+    "--formats", is_flag=True, is_eager=True, expose_value=False, callback=_list_formats, help="List formats."
+)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @detection_options("sides")
 @json_option

@@ -7,6 +7,8 @@ from types import MappingProxyType
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.source import Source
 
+#: The column of logs that name the judge by where they lie.
+PATH_OF_FILE = "path of the file"
 #: The annotator of data that names none: everybody together.
 POOLED = "everybody"
 POOLED_NOTE = "No annotator is recorded: all answers are judged as those of one crowd, and no single person can be."
@@ -33,6 +35,8 @@ class Format:
         What such data can and cannot tell, in whole sentences.
     refusal : str
         Why the format cannot be judged at all; empty where it can.
+    takes_words : bool
+        Whether `read` takes what answers mean, and a second file in the other order.
     """
 
     name: str
@@ -43,6 +47,7 @@ class Format:
     supports: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     refusal: str = ""
+    takes_words: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Recognised:
 
 def recognised_as(format: Format, source: Source) -> Recognised:
     """Describe a source in the words of its format."""
-    used = {name: use for name, use in format.uses.items() if name in source.names}
+    used = {name: use for name, use in format.uses.items() if name in source.names or name == PATH_OF_FILE}
     unused = tuple(name for name in source.names if name not in used)
     lacks = format.lacks
     if not format.refusal and not any(use.startswith("annotator") for use in (used or format.uses).values()):
@@ -91,8 +96,3 @@ def recognised_as(format: Format, source: Source) -> Recognised:
         lacks,
         format.refusal,
     )
-
-
-def has_columns(*names: str) -> Callable[[Source], bool]:
-    """A test for files that have all of these columns."""
-    return lambda source: set(names) <= set(source.names)

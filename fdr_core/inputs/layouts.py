@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,17 @@ import pandas as pd
 from fdr_core.errors import InputError
 from fdr_core.inputs import rows
 from fdr_core.inputs.columns import RawAnswers
-from fdr_core.inputs.formats import POOLED, Format
+from fdr_core.inputs.formats import PATH_OF_FILE, POOLED, Format
 from fdr_core.inputs.item_keys import item_key
-from fdr_core.inputs.paths import at, each, is_nested
+from fdr_core.inputs.label_studio.words import paired_names
+from fdr_core.inputs.paths import alternatives, at, each, is_nested
 from fdr_core.inputs.rows import OUTCOMES, outcomes_of
 from fdr_core.inputs.source import Record, Source
+from fdr_core.types import Floats
 
-_SIGNS = {"a>b": 1.0, "a>>b": 1.0, "b>a": -1.0, "b>>a": -1.0, "a=b": 0.0, "a~b": 0.0}
-_FIRST_OR_SECOND = {"1": 1.0, "2": -1.0, "0": 0.0, "tie": 0.0}
-_BOTH = ("Both orders of every pair were asked, so a lean is told exactly and no coin is needed.",)
-_NO_JUDGE = ("The judge is named in the path of the file only: it is taken from there.",)
-_NO_COIN = ("Nothing records whether a coin decided the sides: state --sides random if one did.",)
+#: Where something stands in a record, or what finds it there.
+Where = str | Callable[[Record], Any]
+_REMEDY = "record judge, shown_first, shown_second and answer (fdr_core.judges.record does)"
 
 
 @dataclass(frozen=True)
@@ -35,73 +36,100 @@ class Layout:
     Attributes
     ----------
     name, title : str
-        What `--format` takes, and what people call it.
+        What `--format` takes, and what people call it; several layouts may be one format.
+    needs : tuple of str
+        Paths that lead somewhere in every log of this layout.
     left, right : str or callable
         Paths (or functions of a record) to what was shown first and second; in the second order they change places.
     answers : tuple of str
         Paths to the answer; a second one was given in the other order.
-    needs : tuple of str
-        Paths that lead somewhere in every log of this layout.
     annotator : tuple of str
         Paths whose values name the judge together; `@file` and `@folders` are the file's name and the two folders
         above it.
     people : tuple of str
         Fields of which each is a person's answer, in place of `annotator` and `answers`.
-    words : mapping
+    words : mapping or callable
         From an answer to an outcome.
+    one_hot : tuple of str
+        Three fields of which one holds a 1: the first won, the second, neither; in place of `answers`.
     names_items : bool
         Whether answers name the items (the same one in both orders) and not the places.
-    swapped : (path, value), optional
-        Where a record says that it is of the other order.
+    swapped : str or callable
+        What is true where a record is of the other order.
     pair : tuple of str
         Paths that name a pair, whose orders share one coin; `@row` is the record's number, `@items` both items.
-    task, time, stratum : str
-        Further paths.
+    coin, task, time, lead_time, stratum : str or callable
+        Further paths; one coin is everybody's.
+    within : str
+        Path to what the items belong to: its name is part of theirs, and the stratum.
     void : (path, reason), optional
         What makes an answer none.
-    each : str
-        Path to the lists that hold the records, where they are not the file's own.
+    each : tuple of str
+        Paths to the lists that hold the records, where they are not the file's own.
+    guess : (str, str), optional
+        What the names of the two items' fields start with, and those of the answer's, where names and values tell
+        which they are; `doc.` are the fields of a record's doc.
     pattern : str
         What of a long answer is the answer.
     only : bool
         Whether records hold nothing but what is needed.
+    without : tuple of str
+        Fields that another layout has.
+    uses : mapping
+        What fields are used for where the paths do not tell.
+    refusal : str
+        Why such a log cannot be judged.
     """
 
     name: str
     title: str
-    left: str | Callable[[Record], Any]
-    right: str | Callable[[Record], Any]
-    answers: tuple[str, ...]
     needs: tuple[str, ...]
+    left: Where = ""
+    right: Where = ""
+    answers: tuple[Where, ...] = ()
     annotator: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
-    words: Mapping[str, float] = field(default_factory=lambda: OUTCOMES)
+    words: Mapping[str, float] | Callable[[Any], float] = field(default_factory=lambda: OUTCOMES)
+    one_hot: tuple[str, ...] = ()
     names_items: bool = False
-    swapped: tuple[str, Any] | None = None
+    swapped: Where = ""
     pair: tuple[str, ...] = ()
-    task: str = ""
-    time: str = ""
-    stratum: str = ""
-    void: tuple[str, str] | None = None
-    each: str = ""
+    coin: Where = ""
+    task: Where = ""
+    time: Where = ""
+    lead_time: Where = ""
+    stratum: Where = ""
+    within: str = ""
+    void: tuple[Where, str] | None = None
+    each: tuple[str, ...] = ()
+    guess: tuple[str, str] | None = None
     pattern: str = ""
     only: bool = False
+    without: tuple[str, ...] = ()
+    uses: Mapping[str, str] = field(default_factory=dict)
     supports: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    refusal: str = ""
 
     def recognises(self, source: Source) -> bool:
         """Whether a file's first records have what this layout needs."""
-        if self.only and set(source.names) != set(self.needs):
+        names = set(source.names)
+        if (self.only and names != set(self.needs)) or names & set(self.without):
             return False
-        if not {name for path in self.needs for name in _fields(path)} <= set(source.names):
+        if not all(names.intersection(_fields(path)) for path in self.needs):
             return False
-        return any(all(at(path)(record) is not None for path in self.needs) for record in source.sample[:5])
+        deep = [at(path) for path in self.needs if path not in names and any(map(is_nested, alternatives(path)))]
+        return not deep or any(all(value(record) is not None for value in deep) for record in source.sample[:5])
 
     def read(
         self, source: Source, *, swapped: Source | None = None, words: Mapping[str, float] | None = None
     ) -> RawAnswers:
         """The answers of a file, and of a second one that holds the other order."""
-        layout = replace(self, words={**self.words, **(words or {})})
+        if self.refusal:
+            raise InputError(f"{source.where}{self.refusal}; {_REMEDY}")
+        layout = self._guessed(source)
+        if words and not callable(layout.words):
+            layout = replace(layout, words={**layout.words, **words})
         frame = layout._frame(source)
         if swapped is not None:
             frame = in_both_orders(frame, layout._frame(swapped), where=swapped.where)
@@ -115,31 +143,65 @@ class Layout:
             )
         return rows.from_frame(frame, where=source.where, excluded=dict(+left_out))
 
+    def _guessed(self, source: Source) -> "Layout":
+        """With the two fields that are named alike but for the side, and the one whose values say which side won."""
+        if self.guess is None:
+            return self
+        items, answer = self.guess
+        taken = {name for path in self.needs for name in _fields(path)}
+        if items == "doc.":
+            doc = source.sample[0].get("doc")
+            shown = {f'doc."{name}"': name for name in doc} if isinstance(doc, Mapping) else {}
+        else:
+            shown = {name: name for name in source.names if name.startswith(items) and name not in taken}
+        found = paired_names(list(shown.values()))
+        if not found:
+            raise InputError(
+                f"{source.where}cannot tell which fields were compared; found: "
+                f"{', '.join([*shown.values()][:20]) or 'none'}; expected two that differ in the side only, such as "
+                f"{items}response_a and {items}response_b; or name them: --map left=… --map right=…"
+            )
+        left, right = (next(path for path, name in shown.items() if name == side) for side in found[0])
+        if self.answers:
+            return replace(self, left=left, right=right)
+        names = [name for name in source.names if name.startswith(answer) and name not in {*taken, left, right}]
+        fits = [name for name in names if _says_side([record.get(name) for record in source.sample])]
+        if len(fits) != 1:
+            seen = f"{', '.join(fits)} all do" if fits else f"none of {', '.join(names[:20]) or 'none'} does"
+            raise InputError(
+                f"{source.where}expected one field that says which side won (left/right, A/B, 1/2, tie); {seen}; "
+                "name it: --map choice=…"
+            )
+        return replace(self, left=left, right=right, answers=(fits[0],))
+
     def _frame(self, source: Source) -> pd.DataFrame:
         """All answers in the order of the file."""
         table = _Table(source, self)
-        looks = [("", path, k == 1) for k, path in enumerate(self.answers)]
+        looks: list[tuple[str, Where, bool]] = [("", path, k == 1) for k, path in enumerate(self.answers)]
         looks += [(name, name, False) for name in self.people if name in source.names]
+        looks += [("", self.one_hot[0], False)] if self.one_hot else []
         parts = [self._part(table, *look) for look in looks]
         kept = [part for part in parts if part["given"].any()] or parts[:1]
-        return pd.concat(kept).sort_index(kind="stable").reset_index(drop=True)
+        return kept[0] if len(kept) == 1 else pd.concat(kept).sort_index(kind="stable").reset_index(drop=True)
 
-    def _part(self, table: "_Table", who: str, path: str, is_second: bool) -> pd.DataFrame:
+    def _part(self, table: "_Table", who: str, path: Where, is_second: bool) -> pd.DataFrame:
         """The answers of one order, or of one person."""
         words = table.values(path)
         if self.pattern:
             words = words.map(str, na_action="ignore").str.extract(f"(?i:{self.pattern})", expand=False).astype(object)
-        outcome = outcomes_of(words, self.words)
+        outcome = self._outcome(words) if not self.one_hot else _winners([table.values(name) for name in self.one_hot])
         is_swapped = np.full(table.n, is_second)
-        if self.swapped is not None:
-            is_swapped ^= (table.values(self.swapped[0]) == self.swapped[1]).to_numpy(dtype=bool)
+        if self.swapped:
+            is_swapped ^= (table.values(self.swapped) == True).to_numpy(dtype=bool)  # noqa: E712  # 1 and "x" are not
         left, right = table.items
+        if is_swapped.any():
+            left, right = np.where(is_swapped, right, left), np.where(is_swapped, left, right)
         annotator = pd.Series(who, index=range(table.n), dtype=object) if who else table.annotator
         part = pd.DataFrame(
             {
                 "annotator": annotator,
-                "left": np.where(is_swapped, right, left),
-                "right": np.where(is_swapped, left, right),
+                "left": left,
+                "right": right,
                 "outcome": np.where(is_swapped & self.names_items, -outcome, outcome),
                 "given": words.notna(),
                 "void": table.values(self.void[0]).map(bool, na_action="ignore").eq(True) if self.void else False,
@@ -147,30 +209,72 @@ class Layout:
         )
         if pair := self.pair or (("@row",) if len(self.answers) > 1 else ()):
             part["coin"] = annotator.astype(str) + "|" + table.joined(pair, "|")
-        for column, where in (("task", self.task), ("time", self.time), ("stratum", self.stratum)):
-            if where:
+        for column in ("coin", "task", "time", "lead_time", "stratum"):
+            if where := getattr(self, column):
                 part[column] = table.values(where)
-        return part
+        return part if not self.within else part.assign(stratum=table.values(self.within))
+
+    def _outcome(self, words: "pd.Series[Any]") -> Floats:
+        if callable(self.words):
+            return words.map(self.words).to_numpy(dtype=np.float64)
+        return outcomes_of(words, self.words)
 
     @property
-    def paths(self) -> tuple[str | Callable[[Record], Any], ...]:
+    def paths(self) -> tuple[Where, ...]:
         """Everything that is asked of a record."""
-        others = (self.task, self.time, self.stratum, *(pair[0] for pair in (self.swapped, self.void) if pair))
-        all_of = (self.left, self.right, *self.answers, *self.annotator, *self.people, *self.pair, *others)
-        return tuple(path for path in all_of if path)
+        others = (
+            *(self.coin, self.task, self.time, self.lead_time, self.stratum, self.within, self.swapped),
+            *((self.void[0],) if self.void else ()),
+        )
+        all_of = (self.left, self.right, *self.answers, *self.annotator, *self.people, *self.one_hot, *self.pair)
+        return tuple(path for path in (*all_of, *others) if path)
 
     @property
-    def format(self) -> Format:
-        """The layout as a format of the registry."""
-        uses = {
-            **{name: "annotator" for path in (*self.annotator, *self.people) for name in _fields(path)},
-            **{name: "item" for path in (self.left, self.right) if isinstance(path, str) for name in _fields(path)},
-            **{name: "answer" for path in self.answers for name in _fields(path)},
-            **{name: "coin: the orders of a pair share it" for path in self.pair for name in _fields(path)},
-            **{name: use for path, use in ((self.time, "time"), (self.task, "task")) for name in _fields(path)},
-            **dict.fromkeys(_fields(self.stratum), "stratum"),
-        }
-        return Format(self.name, self.title, self.recognises, self.read, uses, self.supports, self.lacks)
+    def columns(self) -> dict[str, str]:
+        """What the fields of a record are used for."""
+        uses: tuple[tuple[str, Sequence[Where]], ...] = (
+            ("annotator", (*self.annotator, *self.people)),
+            ("item", (self.left, self.right)),
+            ("answer", (*self.answers, *self.one_hot)),
+            ("coin: the orders of a pair share it", self.pair),
+            ("coin that decided the sides", (self.coin,)),
+            ("time", (self.time,)),
+            ("lead time", (self.lead_time,)),
+            ("task", (self.task,)),
+            ("stratum", (self.stratum,)),
+            ("part of the items' names, and stratum", (self.within,)),
+        )
+        found = {name: use for use, paths in uses for path in paths for name in _fields(path)}
+        if any(path.startswith("@") for path in self.annotator):
+            found[PATH_OF_FILE] = "annotator"
+        return {**found, **self.uses}
+
+
+def formats_of(layouts: Sequence[Layout]) -> list[Format]:
+    """The formats of the registry; a file is read by the first of a format's layouts that recognises it."""
+    by_name: dict[str, list[Layout]] = {}
+    for layout in layouts:
+        by_name.setdefault(layout.name, []).append(layout)
+    return [_format(ways) for ways in by_name.values()]
+
+
+def _format(ways: Sequence[Layout]) -> Format:
+    def read(source: Source, **given: Any) -> RawAnswers:
+        return next((way for way in ways if way.recognises(source)), ways[0]).read(source, **given)
+
+    first = ways[0]
+    uses = {name: use for way in ways for name, use in way.columns.items()}
+    return Format(
+        first.name,
+        first.title,
+        lambda source: any(way.recognises(source) for way in ways),
+        read,
+        uses,
+        first.supports,
+        first.lacks or tuple(filter(None, [first.refusal])),
+        first.refusal and f"{first.refusal}; {_REMEDY}",
+        takes_words=not first.refusal,
+    )
 
 
 def in_both_orders(first: pd.DataFrame, second: pd.DataFrame, *, where: str) -> pd.DataFrame:
@@ -211,24 +315,33 @@ class _Table:
 
     def __init__(self, source: Source, layout: Layout) -> None:
         self._source, self._layout = source, layout
-        asked = [path for path in layout.paths if not callable(path) and not path.startswith("@")]
+        names = set(source.names)
+        asked = [path for path in layout.paths if isinstance(path, str) and not path.startswith("@")]
+        parts = [part for path in asked for part in ([path] if path in names else alternatives(path))]
         is_flat = not layout.each and not any(callable(path) for path in layout.paths)
-        is_flat = is_flat and all(path in source.names or not is_nested(path) for path in asked)
-        plain = [path for path in asked if path in source.names]
-        self._frame = source.frame(plain, text=plain) if is_flat else None
+        is_flat = is_flat and all(part in names or not is_nested(part) for part in parts)
+        plain = [part for part in parts if part in names]
+        self._frame = (
+            source.frame(plain, text=[name for name in plain if name not in layout.one_hot]) if is_flat else None
+        )
         found = () if is_flat else source.records
-        self._records = [entry for record in found for entry in each(record, layout.each)] if layout.each else found
+        lists = (chain.from_iterable(each(record, path) for path in layout.each) for record in found)
+        self._records: Sequence[Record] = list(chain.from_iterable(lists)) if layout.each else found
         self.n = len(self._frame) if self._frame is not None else len(self._records)
 
-    def values(self, path: str | Callable[[Record], Any]) -> "pd.Series[Any]":
+    def values(self, path: Where) -> "pd.Series[Any]":
         """One value a record, missing where there is none."""
-        if isinstance(path, str) and self._frame is not None and path in self._frame:
-            return self._frame[path]
         if isinstance(path, str) and path.startswith("@"):
             return pd.Series(self._marks(path), index=range(self.n), dtype=object)
+        if isinstance(path, str) and self._frame is not None:
+            parts = [path] if path in self._frame else [part for part in alternatives(path) if part in self._frame]
+            found = [self._frame[part] for part in parts] or [pd.Series(None, index=range(self.n), dtype=object)]
+            column = found[0]
+            for other in found[1:]:
+                column = column.where(column.notna(), other)
+            return column
         value = at(path) if isinstance(path, str) else path
-        records: Sequence[Record] = self._records if self._frame is None else [{}] * self.n
-        return pd.Series([value(record) for record in records], index=range(self.n), dtype=object)
+        return pd.Series([value(record) for record in self._records], index=range(self.n), dtype=object)
 
     def _marks(self, mark: str) -> list[Any]:
         """What the file says beside its fields."""
@@ -250,7 +363,15 @@ class _Table:
     @cached_property
     def items(self) -> tuple[Any, Any]:
         """Names of both items."""
-        return tuple(_each_once(item_key, self.values(path)) for path in (self._layout.left, self._layout.right))
+        one, two = (_each_once(item_key, self.values(path)) for path in (self._layout.left, self._layout.right))
+        if not self._layout.within:
+            return one, two
+        # A condition is another item in every scene: the same method may do well in one and badly in the next.
+        within = self.values(self._layout.within)
+        if not within.notna().any():
+            return one, two
+        names = within.map(str, na_action="ignore") + ": "
+        return names + one, names + two
 
     @cached_property
     def annotator(self) -> "pd.Series[Any]":
@@ -283,6 +404,18 @@ def _each_once(name: Callable[[Any], str], values: "pd.Series[Any]", *, missing:
     return names[codes]
 
 
+def _winners(flags: Sequence["pd.Series[Any]"]) -> Floats:
+    """Outcomes from three columns of which one holds a 1."""
+    first, second, neither = (pd.to_numeric(flag, errors="coerce") for flag in flags)
+    return (first - second).where(first + second + neither == 1).to_numpy(dtype=np.float64)
+
+
+def _says_side(values: Sequence[Any]) -> bool:
+    given = [value for value in values if value not in (None, "")]
+    outcomes = outcomes_of(given)
+    return bool(given) and not np.isnan(outcomes).any() and bool((outcomes != 0).any())
+
+
 def _name(value: Any) -> str:
     """A judge's name; of a model with its prompt, both: the same model asked otherwise is another judge."""
     if isinstance(value, list) and len(value) == 2:
@@ -292,187 +425,9 @@ def _name(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _fields(path: str) -> list[str]:
-    """The fields of a record in which a path starts."""
-    if not path or path.startswith("@"):
+def _fields(path: Where) -> list[str]:
+    """The fields of a record in which a path starts; of a name with dots in it, the name too."""
+    if not isinstance(path, str) or not path or path.startswith("@"):
         return []
-    return [re.split(r"[.\[]", part.strip().strip('"'))[0].strip('"') for part in path.split("||")]
-
-
-def _half(field: str, k: int) -> Callable[[Record], Any]:
-    """One of two names that stand in one field, divided by a line below."""
-    return lambda record: str(record.get(field) or "_").split("_", 1)[k]
-
-
-def _grades(highest: int, first: int) -> dict[str, float]:
-    """Numbers whose sign says who won: `first` is the sign of a win of the first shown."""
-    return {str(k): first * k / highest for k in range(-highest, highest + 1)}
-
-
-#: One row a layout; those with more fields of their own come first.
-LAYOUTS: tuple[Layout, ...] = (
-    Layout(
-        name="llmbar",
-        title="LLMBar evaluator results, both orders",
-        needs=("output_1", "output_2", 'results[-1]."swap = False".winner'),
-        annotator=("@folders",),
-        left="output_1",
-        right="output_2",
-        answers=('results[-1]."swap = False".winner', 'results[-1]."swap = True".winner'),
-        words=_FIRST_OR_SECOND,
-        names_items=True,
-        supports=_BOTH,
-        lacks=_NO_JUDGE,
-    ),
-    Layout(
-        name="judgebench",
-        title="JudgeBench judgments, both orders",
-        needs=("pair_id", "response_A", "response_B", "judgments"),
-        annotator=("judge_name", "judgments[0].judgment.judge_model || judgments[1].judgment.judge_model"),
-        left="response_A",
-        right="response_B",
-        answers=("judgments[0].decision", "judgments[1].decision"),
-        words=_SIGNS,
-        pair=("pair_id",),
-        stratum="source",
-        supports=_BOTH,
-    ),
-    Layout(
-        name="reife",
-        title="ReIFE evaluator results, one order a file",
-        needs=("instruction", "output_1", "output_2", "result.winner"),
-        annotator=("@file",),
-        left="output_1",
-        right="output_2",
-        answers=("result.winner",),
-        words=_FIRST_OR_SECOND,
-        pair=("instruction", "@items"),
-        void=("result.fail", "answer not understood, winner drawn at random"),
-        lacks=("The other order is in the file of the same name with _swap: give it with --swapped.", *_NO_JUDGE),
-    ),
-    Layout(
-        name="position-bias-analyzer",
-        title="Position-Bias-Analyzer records",
-        needs=("cmp_index", "A", "B", "extracted"),
-        annotator=("@before extracted",),
-        left="A",
-        right="B",
-        answers=("extracted",),
-        pair=("question", "@items"),
-        stratum="task",
-        supports=_BOTH,
-    ),
-    Layout(
-        name="fastchat-pairs",
-        title="FastChat pairwise judgments, both orders",
-        needs=("model_1", "model_2", "g1_winner", "g2_winner"),
-        annotator=("judge",),
-        left="model_1",
-        right="model_2",
-        answers=("g1_winner", "g2_winner"),
-        words={"model_1": 1.0, "model_2": -1.0, "tie": 0.0},
-        names_items=True,
-        pair=("question_id", "turn", "@items"),
-        time="tstamp",
-        void=("m1_score", "graded one by one"),
-        supports=_BOTH,
-        lacks=("Lines with m1_score were graded one by one, without any order: they are left out.",),
-    ),
-    Layout(
-        name="evaluatorq",
-        title="evaluatorq pairwise run",
-        needs=("judging", "entries"),
-        each="entries[].comparison.votes[].observations[]",
-        annotator=("model",),
-        left="response_a",
-        right="response_b",
-        answers=("verdict",),
-        swapped=("ordering", "ba"),
-        names_items=True,
-        pair=("question", "@items"),
-        supports=_BOTH,
-        lacks=("Runs saved before repetitions were recorded hold reconciled votes only, without any side.",),
-    ),
-    Layout(
-        name="pandalm",
-        title="PandaLM test set and its judges",
-        needs=("cmp_key", "response1", "response2"),
-        people=("annotator1", "annotator2", "annotator3", "gpt_result", "pandalm_result"),
-        left=_half("cmp_key", 0),
-        right=_half("cmp_key", 1),
-        answers=(),
-        words=_FIRST_OR_SECOND,
-        task="idx",
-        lacks=("Which model stood first was fixed by its name: sides were never swapped.",),
-    ),
-    Layout(
-        name="lfqa",
-        title="LFQA expert preferences",
-        needs=("question", "answer_a", "answer_b", "overall_preference"),
-        annotator=("annotator || annotator_id || worker_id",),
-        left="answer_a",
-        right="answer_b",
-        answers=("overall_preference",),
-        words=_grades(1, -1),
-        lacks=_NO_COIN,
-    ),
-    Layout(
-        name="helpsteer3",
-        title="HelpSteer preferences",
-        needs=("response1", "response2", "overall_preference"),
-        left="response1",
-        right="response2",
-        answers=("overall_preference",),
-        words=_grades(3, -1),
-        stratum="domain",
-        lacks=_NO_COIN,
-    ),
-    Layout(
-        name="helpsteer2",
-        title="HelpSteer2 preferences",
-        needs=("response_1", "response_2", "preference_strength"),
-        left="response_1",
-        right="response_2",
-        answers=("preference_strength",),
-        words=_grades(3, -1),
-        lacks=_NO_COIN,
-    ),
-    Layout(
-        name="auto-j-pairs",
-        title="Auto-J pairs labelled by people",
-        needs=("response 1", "response 2", "label"),
-        left="response 1",
-        right="response 2",
-        answers=("label",),
-        words={"0": 1.0, "1": -1.0, "2": 0.0},
-        stratum="scenario",
-        lacks=_NO_COIN,
-    ),
-    Layout(
-        name="auto-j-critiques",
-        title="Auto-J comparisons of critiques",
-        needs=("output", "meta"),
-        annotator=("@file",),
-        left=lambda _: "first system",
-        right=lambda _: "second system",
-        answers=("output",),
-        pattern=r"^\s*([ABC])\b",
-        swapped=("meta.exchange", True),
-        task="@row",
-        supports=("The order shown is recorded (exchange).",),
-        lacks=_NO_JUDGE,
-    ),
-    Layout(
-        name="auto-j-outputs",
-        title="Auto-J leaderboard outputs, one order a file",
-        needs=("output",),
-        only=True,
-        annotator=("@file",),
-        left="@first",
-        right="@second",
-        answers=("output",),
-        words={"0": 1.0, "1": -1.0, "2": 0.0},
-        pair=("@row",),
-        lacks=("The other order is in a file of its own: give it with --swapped.", *_NO_JUDGE),
-    ),
-)
+    starts = [re.split(r"[.\[]", part.strip('"'))[0].strip('"') for part in alternatives(path)]
+    return starts if "||" in path or '"' in path else list(dict.fromkeys([*starts, path]))

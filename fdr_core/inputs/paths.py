@@ -16,6 +16,11 @@ def is_nested(path: str) -> bool:
     return _NESTED.search(path) is not None
 
 
+def alternatives(path: str) -> list[str]:
+    """The paths to try one after the other."""
+    return [part.strip() for part in path.split("||")]
+
+
 def at(path: str) -> Callable[[Record], Any]:
     """
     What gives the value at a path, None where there is none.
@@ -26,10 +31,10 @@ def at(path: str) -> Callable[[Record], Any]:
         Names divided by dots (in double quotes where they hold dots, brackets or blanks at the end), positions in
         square brackets (negative from the end), and other paths to try after `||`.
     """
-    alternatives = [_steps(part.strip()) for part in path.split("||")]
+    ways = [_steps(part) for part in alternatives(path)]
 
     def value(record: Record) -> Any:
-        for steps in alternatives:
+        for steps in ways:
             found: Any = record
             for step in steps:
                 found = _inside(found, step)
@@ -67,6 +72,7 @@ def each(record: Record, path: str) -> Iterator[dict[str, Any]]:
     head, has_list, rest = path.partition("[]")
     rest = rest.removeprefix(".")
     inner = at(head)(record) if head else record
+    inner = inner.tolist() if hasattr(inner, "tolist") else inner
     if not has_list:
         yield {**record, **inner} if isinstance(inner, Mapping) else dict(record)
         return

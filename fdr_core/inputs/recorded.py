@@ -8,7 +8,7 @@ import pandas as pd
 from fdr_core.errors import InputError
 from fdr_core.inputs import rows
 from fdr_core.inputs.columns import RawAnswers
-from fdr_core.inputs.formats import Format, has_columns
+from fdr_core.inputs.formats import Format
 from fdr_core.inputs.rows import outcome_of
 from fdr_core.inputs.source import Source
 
@@ -50,7 +50,7 @@ def _outcome(answer: Any) -> float:
 FORMAT = Format(
     name="recorder",
     title="log of the Evenhand recorder",
-    recognises=has_columns("judge", "shown_first", "shown_second", "answer"),
+    recognises=lambda source: {"judge", "shown_first", "shown_second", "answer"} <= set(source.names),
     read=_read,
     uses={
         "judge": "annotator",

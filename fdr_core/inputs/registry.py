@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,14 @@ import numpy as np
 import pandas as pd
 
 from fdr_core.errors import ConfigurationError, InputError
-from fdr_core.inputs import (
-    MAPPABLE,
-    alpaca_eval,
-    arena,
-    argilla,
-    eval_logs,
-    guessed,
-    multipref,
-    pwcmp,
-    recorded,
-    rows,
-    tables,
-)
+from fdr_core.inputs import MAPPABLE, argilla, eval_logs, recorded, rows, tables
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import POOLED, Format, Recognised, recognised_as
 from fdr_core.inputs.item_keys import item_key
+from fdr_core.inputs.known_logs import LAYOUTS
 from fdr_core.inputs.label_studio import formats as label_studio
 from fdr_core.inputs.label_studio.words import answers_from, outcome_given
-from fdr_core.inputs.layouts import LAYOUTS, in_both_orders
+from fdr_core.inputs.layouts import formats_of, in_both_orders
 from fdr_core.inputs.paths import at, is_nested
 from fdr_core.inputs.reading import EXPECTED
 from fdr_core.inputs.rows import OUTCOMES, outcomes_of
@@ -84,23 +74,18 @@ FORMATS: Mapping[str, Format] = {
         recorded.FORMAT,
         OWN,
         CROWD_KIT,
-        *(layout.format for layout in LAYOUTS),
-        alpaca_eval.FORMAT,
-        multipref.FORMAT,
-        arena.MT_BENCH,
-        arena.ARENA,
         argilla.FORMAT,
-        pwcmp.FORMAT,
-        arena.EVALICA,
         eval_logs.INSPECT,
         eval_logs.PROMPTFOO,
-        *guessed.REFUSED,
-        *guessed.FORMATS,
+        *formats_of(LAYOUTS),
     )
 }
-#: Formats that take all `fields`; those in `_IN_ORDERS` take a second file, and what answers mean.
+#: Formats that take all `fields`.
 LABEL_STUDIO = (label_studio.JSON.name, label_studio.JSON_MIN.name, label_studio.CSV.name)
-_IN_ORDERS = (*(layout.name for layout in LAYOUTS), *(format.name for format in guessed.FORMATS))
+#: Names that stand in a header.
+_KNOWN = {name for format in FORMATS.values() for name in format.uses}
+#: Kinds of records that are looked at, and how many of each.
+_MOST_KINDS, _FEW = 100, 5
 #: Of a column in a message.
 LONGEST_NAME = 60
 _ANSWERS = {"choice", "outcome", "label"}
@@ -136,7 +121,14 @@ def read(
     swapped: Source | None = None,
 ) -> RawAnswers:
     """Read a source as the format asked for, as the one recognised, or by a map from our columns to the file's."""
-    raw = _read(source, format, mapping, features, fields, swapped)
+    try:
+        raw = _read(source, format, mapping, features, fields, swapped)
+    except InputError:
+        if not mapping:
+            _refuse_mixture(source, format)  # which says more than its consequence
+        raise
+    if not mapping and (any(raw.excluded.values()) or "records" in source.__dict__):
+        _refuse_mixture(source, format)
     found = _find(source) if format == "auto" and not mapping else FORMATS.get(format)
     used = {*MAPPABLE, *(mapping or {}).values(), *(found.uses if found else ())}
     return replace(raw, unused=tuple(name for name in source.names if name not in used))
@@ -159,7 +151,7 @@ def _read(
     answers = given.pop("answers", None)
     words = {answer.strip().lower(): outcome_given(answer, said) for answer, said in answers_from(answers).items()}
     is_ours = found in (OWN, CROWD_KIT)
-    if found is not None and not is_ours and found.name not in _IN_ORDERS:
+    if found is not None and not is_ours and not found.takes_words:
         given |= {name: value for name, value in (("answers", answers), ("swapped", swapped)) if value}
     if given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -170,11 +162,11 @@ def _read(
         return _read_mapped(source, mapping or {}, features=features, words=numbers, swapped=swapped)
     if is_ours:
         return tables.read_own_columns(source, features=features)
-    return found.read(source, **({"swapped": swapped, "words": numbers} if found.name in _IN_ORDERS else {}))
+    return found.read(source, **({"swapped": swapped, "words": numbers} if found.takes_words else {}))
 
 
 def _find(source: Source) -> Format:
-    found = next((format for format in FORMATS.values() if format.recognises(source)), None)
+    found = _recognised(source)
     if found is None:
         tables.check_names(source.names, where=source.where)
         names = [_shortened(name) for name in source.names[:20]]
@@ -183,6 +175,44 @@ def _find(source: Source) -> Format:
             f"columns, or say which is which with --map, such as --map annotator={names[0] if names else 'judge'}"
         )
     return found
+
+
+def _refuse_mixture(source: Source, format: str) -> None:
+    """Raise where some rows are of another log than the first: leaving them out would read half a file."""
+    found = _recognised(source) if format == "auto" else FORMATS.get(format)
+    if found is None:
+        return
+    if source.kind == "csv":
+        headers = source.frame(source.names[:1], text=source.names[:1])[source.names[0]].isin(_KNOWN)
+        for row in np.flatnonzero(headers)[:_MOST_KINDS].tolist():
+            cells = source.frame(source.names, text=source.names).iloc[row].dropna().tolist()
+            if cells == source.names or _recognised(source.part(cells, [])):
+                raise InputError(
+                    f"{source.where}row {row + 1:,} is a header ({', '.join(map(_shortened, cells[:6]))}): these are "
+                    "two tables one after the other, and nothing was read; save each in a file of its own"
+                )
+    kinds: dict[frozenset[str], list[int]] = {}
+    for position, record in enumerate(source.records if source.kind in ("json", "jsonl") else ()):
+        kinds.setdefault(frozenset(record), []).append(position)
+    if kinds and format == "auto":  # the names of a file are those of all its first records
+        first = next(iter(kinds))
+        found = _recognised(source.part(list(first), [source.records[k] for k in kinds[first][:_FEW]])) or found
+    for names, places in islice(kinds.items(), _MOST_KINDS):
+        part = source.part(list(names), [source.records[place] for place in places[:_FEW]])
+        other = None if found.recognises(part) else _recognised(part)
+        is_kin = other is not None and {other.name, found.name} <= set(LABEL_STUDIO)
+        if found.recognises(part) or is_kin or (other is None and names & {*found.uses, *_OWN_USES}):
+            continue
+        lines = ", ".join(f"{source.line(place):,}" for place in places[:3]) + (" …" if len(places) > 3 else "")
+        raise InputError(
+            f"{source.where}line {lines} ({len(places):,} in all) holds {', '.join(sorted(names)[:6]) or 'nothing'}"
+            f"{f' ({other.title})' if other else ''}, where the file began as {found.title}: two logs in one file, and "
+            "nothing was read; save each in a file of its own, or remove those lines"
+        )
+
+
+def _recognised(source: Source) -> Format | None:
+    return next((format for format in FORMATS.values() if format.recognises(source)), None)
 
 
 def _shortened(name: str) -> str:

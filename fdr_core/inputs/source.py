@@ -191,6 +191,19 @@ class Source:
                 table = pd.DataFrame({name: [record.get(name) for record in self.records] for name in wanted})
         return table
 
+    def part(self, names: Sequence[str], records: list[Record]) -> "Source":
+        """Some records as if they were the file."""
+        found = Source(self.path, kind="jsonl", limits=self.limits)
+        found.__dict__ |= {"names": list(names), "sample": records, "records": records, "document": records}
+        return found
+
+    def line(self, position: int) -> int:
+        """The line of a record, counted from 1; of JSON that is one value, its number."""
+        if self.kind != "jsonl":
+            return position + 1
+        lines = enumerate(io.BytesIO(self._bytes()), start=1)
+        return next(itertools.islice((number for number, line in lines if line.strip()), position, None))
+
     @cached_property
     def _csv_header(self) -> tuple[str, list[str]]:
         with reading(self.path, name=self.name):

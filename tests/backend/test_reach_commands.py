@@ -19,9 +19,9 @@ import yaml
 from evenhand.cli import main
 
 from fdr_core.judges.record import Recorder
+from tests.core.inputs.samples import SAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "tests" / "data" / "formats"
 
 
 def run(*arguments: object, **options: Any) -> click.testing.Result:

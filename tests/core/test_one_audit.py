@@ -18,7 +18,7 @@ from fdr_core.commands.export_preferences import export_preferences
 from fdr_core.commands.gate import gate
 from fdr_core.engines import sum_comparisons
 from fdr_core.report.words import left_out_words
-from tests.core.inputs.test_formats import READ, REFUSED, SAMPLES
+from tests.core.inputs.samples import READ, REFUSED, SAMPLES
 
 #: Real sets, with the columns that their sources name; the first rows of the large ones.
 SETS: dict[str, tuple[str, ...]] = {

@@ -1,6 +1,7 @@
 """Paths into nested logs, answers in two files or in several columns, words of one's own, and what is refused."""
 
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from fdr_core import Comparisons, ConfigurationError, InputError
 from fdr_core.commands.analyze import analyze
 from fdr_core.inputs.paths import at, each, is_nested
 from fdr_core.inputs.source import Limits
+from tests.core.inputs.samples import SAMPLES
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "formats"
+LOGS = ("chatbot_arena_33k.jsonl", "recorder.jsonl", "columns.jsonl")
 RECORD = {"a": {"b": [{"c": 1}, {"c": 2}]}, "swap = True": {"winner": "1"}, "none": None, "d.e": 5}
 
 
@@ -134,8 +136,8 @@ def test_second_file_of_own_columns_is_turned_too(tmp_path: Path) -> None:
 
 
 def test_second_file_does_not_go_with_a_format_that_holds_both_orders() -> None:
-    path = SAMPLES / "multipref.jsonl"
-    with pytest.raises(InputError, match="--swapped does not apply to comparisons with nested annotations"):
+    path = SAMPLES / "inspect_ai.json"
+    with pytest.raises(InputError, match="--swapped does not apply to Inspect evaluation log"):
         Comparisons.from_file(path, swapped=path)
 
 
@@ -249,3 +251,47 @@ def test_commands_take_path_answers_and_second_file(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     (judge,) = json.loads(ran.stdout)["annotators"]
     assert judge["annotator"] == "j"
+
+
+def test_two_logs_in_one_file_are_refused_by_line(tmp_path: Path) -> None:
+    arena, recorder, own = ((SAMPLES / name).read_text() for name in LOGS)
+    path = tmp_path / "mixed.jsonl"
+    for text, line, seen, began in (
+        (f"{arena}\n{recorder}", 5, "answer, coin, judge", "Chatbot Arena"),
+        (recorder + own, 5, "our own columns", "log of the Evenhand recorder"),
+        (own + arena, 4, "Chatbot Arena battles", "our own columns"),
+        (own + '{"error": "timeout"}\n', 4, "error", "our own columns"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError) as told:
+            Comparisons.from_file(path)
+        assert re.search(
+            rf"mixed\.jsonl: line {line}[, ].*holds .*{seen}.*began as {began}.*nothing was read; save each",
+            str(told.value),
+        )
+        assert CliRunner().invoke(analyze, [str(path), "--json"]).exit_code == 2
+    whole = tmp_path / "mixed.json"
+    whole.write_text(json.dumps([*map(json.loads, recorder.splitlines()), *map(json.loads, own.splitlines())]))
+    with pytest.raises(InputError, match=r"line 5, 6, 7 \(3 in all\) holds annotator, choice"):
+        Comparisons.from_file(whole)
+
+
+@pytest.mark.parametrize("name", ["evalica.csv", "mturk.csv", "columns.csv", "pwcmp.csv"])
+def test_two_tables_one_after_the_other_are_refused_by_row(tmp_path: Path, name: str) -> None:
+    text = (SAMPLES / name).read_text()
+    path = tmp_path / name
+    path.write_text(text + text)
+    with pytest.raises(InputError, match=r"row 4 is a header .*two tables"):
+        Comparisons.from_file(path)
+    path.write_text(text + "a line of another kind\n")
+    with pytest.raises(InputError, match=name):
+        Comparisons.from_file(path)
+
+
+def test_fields_that_some_records_lack_are_no_other_log(tmp_path: Path) -> None:
+    records = [json.loads(line) for line in (SAMPLES / "recorder.jsonl").read_text().splitlines()]
+    for record, missing in zip(records, ("answer", "seed", "seed", "time"), strict=True):
+        del record[missing]
+    found = Comparisons.from_file(lines(tmp_path / "log.jsonl", records))
+    assert len(found) == 2
+    assert found.excluded == {"unreadable": 2}
