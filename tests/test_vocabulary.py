@@ -24,7 +24,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     # What is said about one annotator is a finding.
     r"verdicts?": (
         r"finding|not seen|first, *second|first,second|choice.{0,5}verdict",
-        r"test_results|inputs/(?:test_)?layouts",
+        r"test_results|inputs/(?:(?:test_)?layouts|known_logs)",
     ),
     # A flag that holds over all runs together is lasting.
     r"persistent flags?|flags? persists?": (r"lasting flag",),
@@ -42,7 +42,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     ),
     r"behaviors?|favors?|neighbors?|judgments?|colored|gray": (
         r"MT-bench|FastChat|pairwise judgments|human_judgments|\bcm\.|axes|css|JudgeBench",
-        r"inputs/(?:test_)?(?:layouts|formats)",
+        r"inputs/(?:(?:test_)?(?:layouts|formats)|known_logs)",
     ),
 }
 

@@ -195,7 +195,7 @@ class Layout:
             is_swapped ^= (table.values(self.swapped) == True).to_numpy(dtype=bool)  # noqa: E712  # 1 and "x" are not
         left, right = table.items
         if is_swapped.any():
-            left, right = np.where(is_swapped, right, left), np.where(is_swapped, left, right)
+            left, right = right.where(is_swapped, left), left.where(is_swapped, right)
         annotator = pd.Series(who, index=range(table.n), dtype=object) if who else table.annotator
         part = pd.DataFrame(
             {
@@ -208,7 +208,7 @@ class Layout:
             }
         )
         if pair := self.pair or (("@row",) if len(self.answers) > 1 else ()):
-            part["coin"] = annotator.astype(str) + "|" + table.joined(pair, "|")
+            part["coin"] = annotator.astype(str).astype(object) + "|" + table.joined(pair, "|").astype(object)
         for column in ("coin", "task", "time", "lead_time", "stratum"):
             if where := getattr(self, column):
                 part[column] = table.values(where)
@@ -365,43 +365,52 @@ class _Table:
         """Names of both items."""
         one, two = (_each_once(item_key, self.values(path)) for path in (self._layout.left, self._layout.right))
         if not self._layout.within:
-            return one, two
+            return _alike(one, two)
         # A condition is another item in every scene: the same method may do well in one and badly in the next.
         within = self.values(self._layout.within)
         if not within.notna().any():
-            return one, two
+            return _alike(one, two)
         names = within.map(str, na_action="ignore") + ": "
-        return names + one, names + two
+        return names + one.astype(object), names + two.astype(object)
 
     @cached_property
     def annotator(self) -> "pd.Series[Any]":
         """Name of the judge, from all the paths that hold a part of it; everybody where none is named."""
         names = self.joined(self._layout.annotator, " ") if self._layout.annotator else pd.Series([], dtype=object)
-        if not names.any():
+        if not (names != "").any():
             return pd.Series(POOLED, index=range(self.n), dtype=object)
         return names.where(names != "", None)
 
     def joined(self, paths: Sequence[str], by: str) -> "pd.Series[Any]":
         """What stands at several paths, as one text; long texts by their key."""
         short = _name if by == " " else lambda value: item_key(_name(value))
-        first, *others = [_each_once(short, self.values(path), missing="") for path in paths]
-        text = pd.Series(first, dtype=object)
+        text, *others = [_each_once(short, self.values(path), missing="") for path in paths]
         for other in others:
-            more = pd.Series(other, dtype=object)
+            text, more = text.astype(object), other.astype(object)
             text = text + np.where((text == "") | (more == ""), "", by) + more
         return text
 
 
-def _each_once(name: Callable[[Any], str], values: "pd.Series[Any]", *, missing: str | None = None) -> Any:
-    """A name for each value, made once for equal ones."""
+def _each_once(name: Callable[[Any], str], values: "pd.Series[Any]", *, missing: str | None = None) -> "pd.Series[Any]":
+    """A name for each value, made once for equal ones and kept as a category, which is not hashed again."""
     try:
         codes, unique = pd.factorize(values)
     except TypeError:  # lists and objects have no hash
         codes = pd.factorize(values.map(repr, na_action="ignore"))[0]
         present, first = np.unique(codes, return_index=True)
         unique = pd.Index(values.iloc[first[present >= 0]], dtype=object)
-    names = np.array([*map(name, unique), missing], dtype=object)
-    return names[codes]
+    names = [*map(name, unique), *([missing] if missing is not None and (codes < 0).any() else [])]
+    code, different = pd.factorize(np.array([*names, None], dtype=object)[:-1])
+    if missing is not None:
+        codes = np.where(codes < 0, len(names) - 1, codes)
+    dtype = pd.CategoricalDtype(pd.Index(different, dtype=object))
+    return pd.Series(pd.Categorical.from_codes(np.append(code, -1)[codes], dtype=dtype))
+
+
+def _alike(one: "pd.Series[Any]", two: "pd.Series[Any]") -> "tuple[pd.Series[Any], pd.Series[Any]]":
+    """Both with the categories of both, so that they can be compared."""
+    names = one.cat.categories.union(two.cat.categories, sort=False)
+    return one.cat.set_categories(names), two.cat.set_categories(names)
 
 
 def _winners(flags: Sequence["pd.Series[Any]"]) -> Floats:
