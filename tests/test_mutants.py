@@ -74,13 +74,14 @@ def test_mutants_differ_from_the_source_in_one_place_and_can_be_parsed() -> None
 @pytest.mark.parametrize("subject", program.SUBJECTS)
 def test_subject_of_the_mutants_and_its_tests_exist(subject: str) -> None:
     assert all((program.ROOT / path).is_file() for path in program.sources(subject))
-    assert all((program.ROOT / path).is_file() for path in program.SUBJECTS[subject])
+    tests = [*program.SUBJECTS[subject], *program.wide(subject)]
+    assert all((program.ROOT / "tests" / path).exists() for path in tests)
 
 
 def test_mutants_drawn_with_one_seed_are_the_same_and_leave_the_judged_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = ["evenhand.publish.predictions"]
+    subject = ["evenhand.store.accounts"]
     first = program.chosen(subject, 5, 1)
     assert first == program.chosen(subject, 5, 1) != program.chosen(subject, 5, 2)
     _, path, mutant = first[0]

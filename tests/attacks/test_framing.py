@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from evenhand.settings import Settings
 from evenhand.store import Store
 from werkzeug.security import generate_password_hash
 
+from fdr_core.findings import SKIPS
 from fdr_core.report.document import pseudonymised
 from fdr_core.report.page import report_html
 from harness.databases import new_store
@@ -42,7 +43,7 @@ class Crowd:
     def __init__(self, store: Store) -> None:
         self.store, self.minute = store, 0
         rng = np.random.default_rng(11)
-        scores = rng.normal(0.0, 1.0, ITEMS)
+        self.scores = scores = rng.normal(0.0, 1.0, ITEMS)
         self.answers: dict[int, Json] = {}
         self.tasks: dict[int, Json] = {}
         for person in range(1, PEOPLE + 1):
@@ -257,8 +258,11 @@ def test_one_who_skips_by_side_changes_nobody_else_s_p_value_and_is_found(crowd:
     """A saboteur took the proof from the whole project by 27 skips."""
     crowd.flagged()
     before, how = p_values(crowd), audit(crowd)["how"]
-    shown = [tuple(crowd.tasks[crowd.answers[number]["task"]]["data"].values()) for number in crowd.of(4, "right")]
-    skips = [crowd.add(VICTIM, left, right, "left", by=VICTIM) for left, right in shown[:27]]
+    worse, better = np.array(list(combinations(np.argsort(crowd.scores), 2))[:27]).T
+    skips = [
+        crowd.add(VICTIM, f"item {left}", f"item {right}", "left", by=VICTIM)
+        for left, right in zip(worse, better, strict=True)
+    ]
     crowd.send(
         [{**crowd.created(number)} for number in skips if crowd.answers[number].update(was_cancelled=True) is None]
     )
@@ -268,6 +272,11 @@ def test_one_who_skips_by_side_changes_nobody_else_s_p_value_and_is_found(crowd:
     assert {key: value for key, value in after.items() if key != str(VICTIM)} == pytest.approx(
         {key: value for key, value in before.items() if key != str(VICTIM)}
     )
+    run = crowd.store.runs.latest(crowd.project.id)
+    assert run is not None
+    findings = {str(row["annotator"]): row["finding"] for row in crowd.store.findings.all(run.id)}
+    assert findings[str(VICTIM)] == SKIPS
+    assert SKIPS not in {finding for who, finding in findings.items() if who != str(VICTIM)}
 
 
 def audit(crowd: Crowd) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 from fdr_core import Comparisons, detect
 from fdr_core.findings import FINDINGS, PARTS, Facts, findings
+from fdr_core.report.words import KINDS, finding_words
 
 MIN_BIAS = 0.1
 BIASES = (-1.0, -0.6, -0.1, -0.05, -0.001, 0.0, 0.001, 0.05, 0.1, 0.6, 1.0)
@@ -84,6 +85,11 @@ def test_always_one_side_against_the_bias_is_a_lean_to_the_other_side() -> None:
     """Left items were so much better that even always clicking left falls short of them."""
     facts = Facts(*(np.array([value]) for value in (9, 0, -0.4, -0.6, -0.2, True, True, False, False)))
     assert findings(facts, min_bias=MIN_BIAS, can_judge=True).tolist() == ["leans right"]
+
+
+def test_every_finding_is_shown_under_its_own_name() -> None:
+    assert [finding_words(finding) for finding in FINDINGS] == list(FINDINGS)
+    assert set(FINDINGS) < set(KINDS)
 
 
 REAL = {
