@@ -1,7 +1,8 @@
 """Run the checks and the tests, or some parts of them: `python scripts/run_tests.py [PART ...]`.
 
-All tests are one run of pytest in two processes; those that need a server share the process that started it
-(tests/conftest.py). The static checks run meanwhile and are told at the end.
+All tests are one run of pytest in three processes, since one of them often waits for a server; tests that need the
+same server share the process that started it (tests/conftest.py). The static checks run meanwhile and are told at the
+end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PARTS = {
     "browser": "browser and not labelstudio",
     "labelstudio": "labelstudio",
 }
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "--durations=15")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadgroup", "--durations=15")
 
 
 def main(names: list[str]) -> int:
