@@ -70,6 +70,12 @@ def mirror(tmp_path: Path) -> Iterator[Mirror]:
         yield Mirror(server, store, client, project)
 
 
+def test_a_reading_tells_pages_tasks_and_answers(mirror: Mirror) -> None:
+    told: list[tuple[int, int, int, int]] = []
+    pull_project(mirror.store, mirror.client, mirror.project, full=True, tell=lambda *found: told.append(found))
+    assert told[-1] == (len(told), 4, 8, 4)
+
+
 @pytest.fixture
 def pulled(mirror: Mirror) -> Mirror:
     """The same an hour after the first pull."""

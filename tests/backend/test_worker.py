@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from evenhand.domain import Batch, Comparison, Project, Run, Task, Trigger
 from evenhand.errors import ConflictError
 from evenhand.project_config import ProjectConfig
 from evenhand.runs.live import LiveDesk
-from evenhand.runs.run import analyse, data_hash, evidence_in_time
+from evenhand.runs.report import STAGE_WORDS
+from evenhand.runs.run import analyse, data_hash, evidence_in_time, tell_stage
 from evenhand.runs.statistics import StatisticsCache
 from evenhand.server.worker import Runs
 from evenhand.store import Store
@@ -166,6 +168,23 @@ def test_run_left_by_a_dead_worker_is_taken_over(
     assert claimed is not None
     assert Runs(store, "me").once()
     assert store.runs.get(run.id).status == "done"
+
+
+def test_a_run_tells_its_stages_and_how_many_answers_were_read(store: Store, project: Project) -> None:
+    rows, _ = crowd_rows()
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    told: list[tuple[float, str]] = []
+
+    def report(share: float, note: str) -> None:
+        told.append((share, note))
+
+    found = store.projects.get(project.id)
+    current = StatisticsCache(store).catch_up(found, partial(tell_stage, report))
+    assert told == [(0.9 * 0.15, f"reading the answers: {len(rows):,} of {len(rows):,}")]
+    analyse(store, found, current, report)
+    notes = [note.partition(":")[0] for _, note in told]
+    assert [*dict.fromkeys(notes)] == [*STAGE_WORDS.values(), "putting the evidence together"]
+    assert [share for share, _ in told[-8:]] == sorted(share for share, _ in told[-8:])
 
 
 def test_live_evidence_counts_first_submissions_once_whatever_is_edited_or_deleted(

@@ -34,6 +34,7 @@ from evenhand.store import Store
 from fdr_core.inputs.label_studio.reading import PREPARED_COIN, other_controls
 from fdr_core.inputs.label_studio.words import answers_from
 from fdr_core.options import BY_NAME
+from fdr_core.progress import progress_bar
 from fdr_core.report.words import duration
 from fdr_core.terminal import printable
 
@@ -149,7 +150,8 @@ def _state(service: Service, project: Project, *, asks: bool) -> None:
 def _tell(service: Service, project: Project) -> None:
     """What is read, what the audit says of it, and the next step; a run is asked for where there are answers."""
     address = service.settings.public_url or service_url(service.settings)
-    look = first_look(service.store, project, page=f"{address}/ui/projects/{project.id}")
+    with progress_bar() as bar:
+        look = first_look(service.store, project, bar, page=f"{address}/ui/projects/{project.id}")
     click.echo(f"  audit:      {look.audit}")
     if look.answers:
         service.store.runs.request(project.id, Trigger.CONNECT, getpass.getuser())
@@ -160,17 +162,19 @@ def _pull(service: Service, project_id: int) -> PullReport:
     """Read everything, and say how far it is: Label Studio hands out a hundred tasks or so in a second."""
     started, last = time.monotonic(), 0.0
 
-    def tell(read: int, total: int) -> None:
+    def tell(pages: int, read: int, answers: int, total: int) -> None:
         nonlocal last
+        bar(f"reading: page {pages:,}, {answers:,} answers", read, total)
         spent = time.monotonic() - started
-        if spent - last > TELL_SECONDS:
+        if spent - last > TELL_SECONDS and not sys.stderr.isatty():
             last = spent
             left = f", about {duration(spent * (total - read) / read)} left" if 0 < read < total else ""
-            click.echo(f"  reading:    {read:,} of {total:,} tasks{left}", err=True)
+            told = f"page {pages:,}, {read:,} of {total:,} tasks, {answers:,} answers{left}"
+            click.echo(f"  reading:    {told}", err=True)
 
-    return pull_project(
-        service.store, service.need_client(), service.store.projects.get(project_id), full=True, tell=tell
-    )
+    with progress_bar() as bar:
+        project = service.store.projects.get(project_id)
+        return pull_project(service.store, service.need_client(), project, full=True, tell=tell)
 
 
 def _agree(service: Service, project_id: int, *, yes: bool) -> None:

@@ -16,7 +16,7 @@ from evenhand.errors import NotFoundError
 from evenhand.ingest.pull import pull_project
 from evenhand.projects.overview import project_named
 from evenhand.publish.follow_up import undo_follow_up
-from evenhand.runs.report import report_of_run
+from evenhand.runs.report import progress_words, report_of_run
 from evenhand.store import Store
 from fdr_core.report import pseudonymised, write_report
 from fdr_core.report.words import plural
@@ -146,10 +146,9 @@ def _wait(store: Store, run_id: int, timeout: float, *, is_quiet: bool) -> None:
             return
         if current.status == "failed":
             raise click.ClickException(f"run {run_id} failed: {current.error}")
-        state = (current.status, current.progress_note)
-        if state != shown and not is_quiet:
-            click.echo(f"  {current.status} {(current.progress or 0.0):.0%} {current.progress_note or ''}".rstrip())
-            shown = state
+        if current.progress_note != shown and not is_quiet:
+            click.echo(f"  {(current.progress or 0.0):.0%} {progress_words(current, store.clock())}")
+            shown = current.progress_note
         time.sleep(POLL_SECONDS)
     raise click.ClickException(
         f"run {run_id} has not ended after {timeout:g} s; is a worker running? `evenhand worker` starts one"

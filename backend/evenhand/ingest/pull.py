@@ -28,8 +28,8 @@ from evenhand.store.annotators import removed_name
 from fdr_core.inputs.label_studio.reading import Reading
 
 Json = dict[str, Any]
-#: Hears of how many tasks how many were read.
-Tell = Callable[[int, int], None]
+#: Hears how many pages, tasks and answers were read, and how many tasks there are.
+Tell = Callable[[int, int, int, int], None]
 
 #: What a task holds, and how it is read; predictions are read where judges are.
 KINDS: Mapping[str, Callable[[Json, Task, Reading | None, Json], list[Comparison]]] = {
@@ -106,8 +106,8 @@ def pull_project(
     """Bring the store to what Label Studio holds; safe to call again at any time.
 
     An incremental pull reads the tasks changed since the last one and checks the totals; where they do not add up,
-    everything is read. The alerts project is pulled for reviewers' decisions only. `tell` hears, page by page, of how
-    many tasks how many were read.
+    everything is read. The alerts project is pulled for reviewers' decisions only. `tell` hears, page by page, how far
+    it is.
     """
     started = time.monotonic()
     described = _describe(client, project)
@@ -189,7 +189,8 @@ def _describe(client: LabelStudioClient, project: Project) -> Json:
 
 
 def _tell(tell: Tell, total: object, seen: _Seen) -> None:
-    tell(len(seen.tasks), total if isinstance(total, int) else len(seen.tasks))
+    known = len(seen.tasks)
+    tell(len(seen.applied), known, seen.submitted, total if isinstance(total, int) else known)
 
 
 def _pull(

@@ -11,7 +11,7 @@ from evenhand.store import Store
 from evenhand.store.revisions import History, SideCounts
 from fdr_core.report.document import DATA_KEYS, METHOD_KEYS, document, only, plain
 from fdr_core.report.heaviest import heaviest_of
-from fdr_core.report.words import count, finding_words, guarantee_parts, p_value, percent, signed
+from fdr_core.report.words import count, duration, finding_words, guarantee_parts, p_value, percent, signed
 
 MOST_CHANGES = 10_000
 
@@ -185,6 +185,27 @@ def _reasons(before: Row | None, after: Row | None, constructions: tuple[Any, ..
     if len(set(constructions)) > 1:
         reasons.append("the design audit chose another construction")
     return reasons
+
+
+#: What a run does in each stage.
+STAGE_WORDS = {
+    "read": "reading the answers",
+    "audit": "asking whether chance decided the sides",
+    "tests": "testing each annotator",
+    "LBI": "drawing knockoffs",
+    "ranking": "ranking the items",
+    "report": "writing the report",
+}
+
+
+def progress_words(run: Run, now: float) -> str:
+    """What a run is doing, and about how long it still takes: from a second on, once that can be told."""
+    words: Mapping[str, str] = {"queued": "waiting for a worker", "done": "finished", "failed": run.error or "failed"}
+    if run.status in words:
+        return words[run.status]
+    share, spent = run.progress or 0.0, now - (run.started_at or now)
+    left = f", about {duration(spent * (1 - share) / share)} left" if spent >= 1.0 and 0.05 <= share < 1.0 else ""
+    return f"{run.progress_note or 'starting'}{left}"
 
 
 def put_together(summary: Mapping[str, Any], annotators: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from evenhand.judged import Policy
 from evenhand.project_config import ProjectConfig
 from evenhand.runs.live import settle_warnings, sides_remedy
 from evenhand.runs.other_leans import by_annotator, other_leans
-from evenhand.runs.report import report_revisions
+from evenhand.runs.report import STAGE_WORDS, report_revisions
 from evenhand.runs.review_priority import label_again
 from evenhand.runs.statistics import (
     Current,
@@ -31,6 +32,7 @@ from fdr_core.audit import audit
 from fdr_core.errors import FdrCoreError
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
+from fdr_core.progress import Progress as Stages
 from fdr_core.progress import share_done
 from fdr_core.randomisation.shared import as_e
 from fdr_core.report.document import plain
@@ -38,6 +40,8 @@ from fdr_core.report.words import ASK_SIDES
 from fdr_core.spending import LastingFlags, Spending
 
 Progress = Callable[[float, str], None]
+#: What of a run is done when detection ends.
+DETECTION = 0.9
 
 #: Answers beyond which evidence in time is read only for annotators who seem to lean.
 TIMED_ANSWERS = 200_000
@@ -50,7 +54,6 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
     statistics = current.statistics
     note_left_out(store, project, statistics)
     report_revisions(store, project)
-    progress(0.02, "statistics are up to date")
     withdrawn = store.decisions.withdrawn_answers(project.id)
     differing = store.revisions.corrections(project.id, current.seq, withdrawn)
     with corrected(current, differing.evidence):
@@ -61,9 +64,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         detection = detect(
             statistics,
             **config.detection(),
-            progress=lambda stage, done, of: progress(
-                0.05 + 0.85 * share_done(stage, done, of), stage if of == 1 else f"{stage}: {done} of {of}"
-            ),
+            progress=partial(tell_stage, progress),
             clock=time.perf_counter,
         )
         judged_hash = data_hash(statistics)
@@ -74,7 +75,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
             fit, table = standing
             changes = fit.order_changes(table.items)
             detection = replace(detection, ranking=fit.table(table.items), order_changes=changes)
-    progress(0.92, "evidence")
+    progress(DETECTION, "putting the evidence together")
     settle_warnings(store, project, detection.audit.how, config.q, detection.audit.reasons)
     lasting, spent = _lasting_flags(store, project, detection, config.q)
     beyond = other_leans(store, project, config)
@@ -99,6 +100,12 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         flags=[{"annotator_id": row["annotator"], "finding": row["finding"], "evidence": row} for row in persistent],
         spending=spent,
     )
+
+
+def tell_stage(progress: Progress, stage: str, done: int, of: int) -> None:
+    """Pass on what detection, or the reading before it, says of its progress."""
+    counted = "" if of == 1 else f": {done:,} of {of:,}"
+    progress(DETECTION * share_done(stage, done, of), f"{STAGE_WORDS[stage]}{counted}")
 
 
 def data_hash(statistics: SufficientStatistics) -> str:
@@ -330,14 +337,15 @@ class FirstLook:
     next_step: str
 
 
-def first_look(store: Store, project: Project, *, page: str) -> FirstLook:
+def first_look(store: Store, project: Project, progress: Stages, *, page: str) -> FirstLook:
     """Audit the stored answers of a project; `page` is where results will be shown."""
     config = ProjectConfig.model_validate(project.config)
-    statistics = StatisticsCache(store).catch_up(project).statistics
+    statistics = StatisticsCache(store).catch_up(project, progress).statistics
     if not len(statistics):
         return FirstLook(0, "no answers yet", f"let people label; results appear at {page}")
     note_left_out(store, project, statistics)
     answers = len(statistics)
+    progress("audit", 0, 1)
     try:
         asked = config.options.construction
         found = audit(AnswerTable.of(statistics).audit_input(), q=config.q, method=asked, sides=config.sides)

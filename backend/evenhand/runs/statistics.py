@@ -17,6 +17,7 @@ from fdr_core import Comparisons, Detection, SufficientStatistics, detect
 from fdr_core.answer_table import AnswerTable
 from fdr_core.consensus.ranking import Ranking, ranking
 from fdr_core.design import ridge_for
+from fdr_core.progress import Progress
 from fdr_core.report.document import plain
 
 BATCH = 50_000
@@ -40,12 +41,12 @@ class StatisticsCache:
         self._max_projects = max_projects
         self._current: OrderedDict[int, Current] = OrderedDict()
 
-    def catch_up(self, project: Project) -> Current:
+    def catch_up(self, project: Project, progress: Progress = lambda stage, done, of: None) -> Current:
         """Statistics of all answers accepted so far."""
         coin_source = coin_source_of(project)
         current = self._current.pop(project.id, None)
         if current is None or current.coin_source != coin_source or current.seq < project.erased_seq:
-            current = self._load(project, coin_source)
+            current = self._load(project, coin_source, progress)
         while changes := self._store.comparisons.changes_since(project.id, current.seq, limit=BATCH):
             for weight in (1, -1):
                 if rows := [[getattr(row, name) for name in JUDGED] for row in changes if row.weight == weight]:
@@ -58,12 +59,14 @@ class StatisticsCache:
             self._current.popitem(last=False)
         return current
 
-    def _load(self, project: Project, coin_source: Literal["coin", "task"]) -> Current:
+    def _load(self, project: Project, coin_source: Literal["coin", "task"], progress: Progress) -> Current:
         """Statistics from scratch, part by part: the answers of a large project never stand in memory as rows."""
-        statistics = SufficientStatistics()
+        statistics, read = SufficientStatistics(), 0
         with self._store.comparisons.judged(project.id) as (seq, parts):
             for annotator, left, right, outcome, coin in parts:
                 statistics.add(Comparisons.from_arrays(annotator, left, right, outcome, **{coin_source: coin}))
+                read += len(annotator)
+                progress("read", read, max(read, project.counts.get("judged", 0)))
         return Current(statistics, seq, coin_source)
 
     def forget(self, project_id: int) -> None:

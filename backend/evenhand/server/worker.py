@@ -24,7 +24,7 @@ from evenhand.logs import configure_logging
 from evenhand.projects.reading import resolve_solved
 from evenhand.publish import notify, publish_project
 from evenhand.runs.live import LiveDesk
-from evenhand.runs.run import analyse
+from evenhand.runs.run import analyse, tell_stage
 from evenhand.runs.schedule import has_new_settings, pull_is_due, run_is_due
 from evenhand.runs.statistics import Current, StatisticsCache
 from evenhand.settings import Settings
@@ -223,7 +223,7 @@ class Runs:
             self._store.runs.put_back(self._under_way[0].id, self._under_way[1])
 
     def _detect(self, run: Run, lease: Lease, project: Project, report: Callable[[float, str], None]) -> None:
-        current = self._cache.catch_up(project)
+        current = self._cache.catch_up(project, partial(tell_stage, report))
         with contextlib.suppress(ConflictError):
             self._desk.advance(self._store.projects.get(project.id), self._store.clock())
         self._desk.forget_consensus(project.id)
@@ -250,7 +250,7 @@ class Runs:
         def report(share: float, note: str) -> None:
             if self._stop_event.is_set():
                 raise _StoppedError
-            latest[0] = (share, note)
+            latest[0] = (max(share, latest[0][0]), note)
 
         def beat() -> None:
             self._store.runs.progress(run.id, lease, *latest[0], seconds=LEASE_SECONDS)

@@ -11,6 +11,7 @@ import pytest
 from evenhand.app import create_app
 from evenhand.domain import Project, StoredEvidence, Trigger
 from evenhand.projects.demo import load_demo
+from evenhand.runs.report import progress_words
 from evenhand.runs.review_priority import side_shares, wilson
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
@@ -296,6 +297,14 @@ def test_run_now_queues_a_run_and_tells_its_progress(fresh: tuple[FlaskClient, S
     path = f"/ui/projects/{project.id}/runs/{newest.id}/progress"
     assert client.get(path).json == {"status": "queued", "progress": 0.0, "note": "waiting for a worker"}
     assert f'data-poll="{path}"' in get(client, f"/ui/projects/{project.id}/runs")
+    run, lease = store.runs.claim("test", 60.0) or pytest.fail("nothing was claimed")
+    store.runs.progress(run.id, lease, 0.2, "testing each annotator")
+    assert client.get(path).get_json()["note"].startswith("testing each annotator")
+    begun = run.started_at or 0.0
+    running = store.runs.get(run.id)
+    assert progress_words(running, begun + 0.5) == "testing each annotator"
+    assert progress_words(running, begun + 10.0) == "testing each annotator, about 40 s left"
+    store.runs.put_back(run.id, lease)
     world.judge(store, project)
     assert client.get(path).json == {"status": "done", "progress": 1.0, "note": "finished"}
     assert client.get(f"/ui/projects/{project.id}/runs/999/progress").get_json()["status"] == "done"

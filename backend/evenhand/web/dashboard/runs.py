@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response
 
 from evenhand.domain import Project, Run, Trigger
 from evenhand.errors import NotFoundError
-from evenhand.runs.report import compare_runs
+from evenhand.runs.report import compare_runs, progress_words
 from evenhand.store.results import Mark
 from evenhand.web.auth import access, current_user
 from evenhand.web.context import get_store
@@ -297,10 +297,10 @@ def _finished(project_id: int, argument: str) -> Run:
     return run
 
 
+@bp.app_template_filter("progress_words")
 def _note(run: Run) -> str:
     """What a run is doing, in words."""
-    words: Mapping[str, str] = {"queued": "waiting for a worker", "done": "finished", "failed": run.error or "failed"}
-    return words.get(run.status, run.progress_note or "starting")
+    return progress_words(run, get_store().clock())
 
 
 def trigger_words(trigger: Any) -> str:
