@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -28,7 +29,10 @@ RIDGE_PER_SHARING = 5.0
 class ItemSolver(Protocol):
     """Solves with ``K = L + ridge I``; without a ridge, with the pseudo-inverse of L."""
 
-    rank: int
+    @property
+    def rank(self) -> int:
+        """Of the Laplacian."""
+        ...
 
     def solve(self, b: Floats) -> Floats:
         """Return ``K^{-1} b`` for a vector or the columns of a matrix."""
@@ -103,16 +107,26 @@ class SparseItems:
     """Jacobi-preconditioned conjugate gradients, several right-hand sides at once; where slow, a sparse factor."""
 
     def __init__(self, laplacian: sp.csr_array, ridge: float, *, tolerance: float = 1e-10) -> None:
-        self._K = sp.csr_array(laplacian + ridge * sp.eye_array(laplacian.shape[0]))
-        self._has_ridge = ridge > 0
-        self._component = components_of(laplacian)
-        self.rank = len(self._component) - int(self._component.max(initial=-1) + 1)
-        self.diagonal = np.maximum(self._K.diagonal(), 1e-300)
+        self._laplacian, self._ridge = laplacian, ridge
+        self.diagonal = np.maximum(laplacian.diagonal() + ridge, 1e-300)
         self._tolerance = tolerance
+
+    @cached_property
+    def _component(self) -> NDArray[np.int32]:
+        return components_of(self._laplacian)
+
+    @property
+    def rank(self) -> int:
+        """Of the Laplacian."""
+        return len(self._component) - int(self._component.max(initial=-1) + 1)
+
+    def _times(self, d: Floats) -> Floats:
+        """``K d``."""
+        return np.asarray(self._laplacian @ d + self._ridge * d)
 
     def solve_reduced(self, B: sp.csr_array, counts: Floats, b: Floats) -> Floats:
         """Return ``(K - B diag(1/counts) B')^{-1} b``: the system left when biases are eliminated (ridge only)."""
-        x = self._conjugate_gradients(b[:, None], lambda d: self._K @ d - B @ ((B.T @ d) / counts[:, None]))
+        x = self._conjugate_gradients(b[:, None], lambda d: self._times(d) - B @ ((B.T @ d) / counts[:, None]))
         if x is None:
             raise DesignError(f"the biases of {len(counts)} annotators cannot be told from {len(b)} item scores")
         return x[:, 0]
@@ -121,14 +135,14 @@ class SparseItems:
         """Return ``K^{-1} b`` (the right-hand sides of this model lie in the range of L, so no pinning is needed)."""
         flat = b.ndim == 1
         rhs = b[:, None] if flat else b
-        x = self._conjugate_gradients(rhs, lambda d: self._K @ d)
+        x = self._conjugate_gradients(rhs, self._times)
         x = self._factorised(rhs) if x is None else x
         return x[:, 0] if flat else x
 
     def half(self, B: Floats) -> Floats:
         """Refuse: a square root of the inverse is dense."""
         raise DesignError(
-            f"the design has {self._K.shape[0]} items; the dense square root is limited to {DENSE_ITEMS}. "
+            f"the design has {len(self.diagonal)} items; the dense square root is limited to {DENSE_ITEMS}. "
             "Use method='flip', or path='marginal'"
         )
 
@@ -157,7 +171,7 @@ class SparseItems:
 
     def _factorised(self, rhs: Floats) -> Floats:
         """Solve directly: graphs on which conjugate gradients are slow (long chains) have factors with little fill."""
-        pinned = np.zeros(len(self._component))
-        if not self._has_ridge:
+        pinned = np.full(len(self.diagonal), self._ridge)
+        if not self._ridge:
             pinned[np.unique(self._component, return_index=True)[1]] = 1.0  # one item of every component stands at 0
-        return np.asarray(splu((self._K + sp.diags_array(pinned)).tocsc()).solve(rhs))
+        return np.asarray(splu((self._laplacian + sp.diags_array(pinned)).tocsc()).solve(rhs))

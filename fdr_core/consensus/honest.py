@@ -248,17 +248,17 @@ class Consensus:
         answers = self._answers
         x = np.where(self.grade < 0, -1.0, 1.0) * (self._u[answers.left] - self._u[answers.right])
         log_likelihood = self._log_likelihoods(x)
+        likelihood = np.exp(log_likelihood - log_likelihood.max(axis=0))
         share = np.full(len(SLOPES), 1 / len(SLOPES))
         for n_steps in range(1, _MOST_EM_STEPS + 1):
-            joint = log_likelihood + np.log(share)[:, None]
-            posterior = np.exp(joint - np.logaddexp.reduce(joint, axis=0))
-            before, share = share, np.maximum(posterior.mean(axis=1), 1e-4)
+            total = share @ likelihood
+            before, share = share, np.maximum(share * (likelihood @ (1 / total)) / self._m, 1e-4)
             share = share / share.sum()
             settled = bool(np.abs(share - before).max() < _SETTLED)
             if settled and n_steps >= _EM_STEPS:
                 break
         self._share = share
-        return np.asarray(SLOPES @ posterior), settled
+        return np.asarray((SLOPES * before) @ likelihood / total), settled
 
     def _log_likelihoods(self, support: Floats) -> Floats:
         """Per slope and annotator."""

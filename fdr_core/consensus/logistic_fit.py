@@ -14,7 +14,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 from scipy.special import expit
 
-from fdr_core.answers import Answers, item_pull, laplacian_of
+from fdr_core.answers import Answers, item_pull
 from fdr_core.codes import by_rows, distinct_codes
 from fdr_core.consensus.honest import AnswerModel, Derivatives, Grades
 from fdr_core.design import DENSE_ITEMS, SparseItems, components_of
@@ -53,8 +53,12 @@ class Incidence:
 
     def __init__(self, answers: Answers, n_items: int, n_annotators: int) -> None:
         self.left, self.right, self.n_items = answers.left, answers.right, n_items
-        self._annotator, self._links = answers.annotator, Pattern(answers.left, answers.right, (n_items, n_items))
-        component = components_of(self.laplacian(np.ones(len(self._links.row))))
+        one, other = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
+        self._annotator, self._links = answers.annotator, Pattern(one, other, (n_items, n_items))
+        row, column, item = self._links.row, self._links.column, np.arange(n_items)
+        # where the links of a pair, both ways, and the degrees stand in the Laplacian, which only changes its values
+        self._cells = Pattern(np.concatenate([row, column, item]), np.concatenate([column, row, item]), (n_items,) * 2)
+        component = components_of(self.laplacian(np.ones(len(row))))
         self.rank = n_items - int(component.max(initial=-1) + 1)
         self._met = Met(self, answers.annotator, np.zeros(n_annotators, dtype=bool))
 
@@ -63,12 +67,12 @@ class Incidence:
         return item_pull(self.left, self.right, value, self.n_items)
 
     def links(self, weight: Floats) -> Floats:
-        """Sums of weights over the answers about every (left, right)."""
+        """Sums of weights over the answers about every pair."""
         return self._links.sums(weight)
 
     def laplacian(self, links: Floats) -> sp.csr_array:
         """``D'WD`` of the sums of weights."""
-        return laplacian_of(self._links.matrix(links))
+        return self._cells.matrix(self._cells.sums(np.concatenate([-links, -links, self.degree(links)])))
 
     def degree(self, links: Floats) -> Floats:
         """Diagonal of the Laplacian."""

@@ -40,6 +40,17 @@ def loss_limit(m: int, q: float, offset: float, copies: int) -> float:
     return (q * copies * m - offset) / (1.0 + q * copies)
 
 
+def loss_costs(of_interest: Mask | None, m: int, q: float, copies: int) -> tuple[int, Floats]:
+    """How many wins count at most, and what each loss counts towards `loss_limit` of them.
+
+    ``(offset + losses) / d > q (wins that count - losses among these)``: only a loss of somebody whose win would have
+    counted takes a possible win away.
+    """
+    if of_interest is None:
+        return m, np.ones(m)
+    return int(of_interest.sum()), np.where(of_interest, 1.0, 1.0 / (1.0 + q * copies))
+
+
 def race_results(entry: Floats, m: int) -> tuple[Floats, NDArray[np.int8]]:
     """Level and result of every race: +1 the own column entered first, -1 a knockoff did, 0 tied or not entered.
 
@@ -217,12 +228,13 @@ def run_draws(
     m, copies = construction.m, construction.copies
     budget = budget or Budget()
     share, e, W, converged = np.zeros(m), np.zeros(m), [], True
-    limit = loss_limit(m, rule.q, rule.offset, copies)
+    most_wins, cost = loss_costs(rule.of_interest, m, rule.q, copies)
+    limit = loss_limit(most_wins, rule.q, rule.offset, copies)
     budget.start_draws()
     for index in range(rule.draws):
         rng = np.random.default_rng([rule.seed, index])
         problem = construction.draw(index, rng)
-        races = Races(problem, close=construction.closes_races, limit=limit, rng=rng)
+        races = Races(problem, close=construction.closes_races, limit=limit, rng=rng, cost=cost)
         followed = follow(problem, path, races=races)
         level, result = race_results(followed.entry, m)
         counted = result if rule.of_interest is None else np.where(rule.of_interest, result, np.minimum(result, 0))

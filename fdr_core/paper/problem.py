@@ -145,15 +145,25 @@ class Races:
     With ``close`` a decided race takes the annotator's other columns out of the path, so that at most one column of an
     annotator is ever active; columns are treated alike, which is all that the validity of coin flips needs. Ties
     (relative 1e-9) are drawn uniformly. ``limit`` is the exact early stop: once more than that many races were lost,
-    no later threshold can pass; without a limit the path is followed to its end.
+    no later threshold can pass; without a limit the path is followed to its end. ``cost`` (m,) is what a loss counts
+    towards it, 1 by default: less where a win would not have counted.
     """
 
-    def __init__(self, problem: PathProblem, *, close: bool, limit: float, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        problem: PathProblem,
+        *,
+        close: bool,
+        limit: float,
+        rng: np.random.Generator,
+        cost: Floats | None = None,
+    ) -> None:
         self._m = problem.m
         self.closes = close
         self.rng = rng
-        self._limit = limit
-        self._losses = 0
+        self._limit = limit + 1e-9  # costs are summed with rounding
+        self._cost = np.ones(problem.m) if cost is None else cost
+        self._lost = 0.0
         self._decided = np.zeros(problem.m, dtype=bool)
         self.is_open = np.ones(problem.m * problem.lanes, dtype=bool)
 
@@ -162,7 +172,7 @@ class Races:
         """Whether every race is decided or no later entry can change the selection."""
         if np.isinf(self._limit):
             return False
-        return self._losses > self._limit or bool(self._decided.all())
+        return self._lost > self._limit or bool(self._decided.all())
 
     def enter(self, columns: Ints, levels: Floats) -> Mask:
         """Take columns that reach the path now; return which of them really enter."""
@@ -181,7 +191,7 @@ class Races:
             tied = np.flatnonzero(levels >= levels.max() * (1 - TIE))
             winner = int(tied[0]) if len(tied) == 1 else int(tied[self.rng.integers(len(tied))])
             is_draw = len(tied) > 1 and not self.closes  # W = 0: neither a win nor a loss
-        self._losses += bool(columns[winner] >= self._m and not is_draw)
+        self._lost += self._cost[j] * bool(columns[winner] >= self._m and not is_draw)
         if not self.closes:
             return np.ones(len(columns), dtype=bool)
         self.is_open[j :: self._m] = False

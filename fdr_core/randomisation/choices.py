@@ -246,16 +246,18 @@ def _chance_to_show(information: Floats) -> Floats:
 
 
 def _learn_shares(honest: Floats, leaning: Floats, slope_share: Floats) -> tuple[Floats, Floats, bool]:
-    """EM for the shares of leans (among the leaning) and slopes."""
-    n = len(honest)
+    """EM for the shares of leans (among the leaning) and slopes.
+
+    A step is two products with the likelihoods, relative to each annotator's largest: logarithms are taken once.
+    """
+    n, n_slopes = honest.shape
+    log_likelihood = np.concatenate([honest, leaning.reshape(n, -1)], axis=1)
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     lean_share, share_leaning = np.full(N_LEANS, 1 / N_LEANS), _PRIOR_LEANING
     for _ in range(_EM_STEPS):
-        judged = honest + np.log((1 - share_leaning) * slope_share)
-        leant = leaning + np.log(share_leaning * lean_share[:, None] * slope_share)
-        total = np.logaddexp(_log_sum(judged), _log_sum(leant.reshape(n, -1)))
-        p_leant = np.exp(leant - total[:, None, None])
-        by_lean = p_leant.sum(axis=(0, 2))
-        by_slope = p_leant.sum(axis=(0, 1)) + np.exp(judged - total[:, None]).sum(axis=0)
+        shares = np.outer(np.append(1 - share_leaning, share_leaning * lean_share), slope_share).ravel()
+        expected = (shares * ((1 / (likelihood @ shares)) @ likelihood)).reshape(-1, n_slopes)
+        by_lean, by_slope = expected[1:].sum(axis=1), expected.sum(axis=0)
         before = np.append(lean_share * share_leaning, slope_share)
         share_leaning = (by_lean.sum() + _PRIOR_ANNOTATORS * _PRIOR_LEANING) / (n + _PRIOR_ANNOTATORS)
         share_leaning = float(np.clip(share_leaning, 0.01, 0.5))
