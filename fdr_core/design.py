@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from fdr_core.answers import Answers, Sums
+from fdr_core.answers import Answers, Sums, item_pull
+from fdr_core.codes import distinct_codes
 from fdr_core.errors import DesignError
-from fdr_core.types import Floats
+from fdr_core.types import Floats, Ints
 
 #: Up to this many items the Laplacian is factorised densely (32 MB); beyond, systems are solved by conjugate gradients.
 DENSE_ITEMS = 2000
@@ -24,6 +25,53 @@ DENSE_ITEMS = 2000
 #: Ridge on theta per answer under one coin (docs/method.md, section 4): with shared coins a weaker one absorbs the
 #: crowd's lean.
 RIDGE_PER_SHARING = 5.0
+
+
+class Pattern:
+    """A sparse matrix whose places stay and whose values change: values at the same place are added."""
+
+    def __init__(self, row: Ints, column: Ints, shape: tuple[int, int]) -> None:
+        key, self._place = distinct_codes(row * shape[1] + column)
+        self.row, self.column = key // shape[1], key % shape[1]
+        self._indptr = np.searchsorted(self.row, np.arange(shape[0] + 1))
+        self.shape = shape
+
+    def sums(self, value: Floats) -> Floats:
+        """Sum of the values at every place."""
+        return np.asarray(np.bincount(self._place, value, len(self.row)), dtype=np.float64)
+
+    def matrix(self, sums: Floats) -> sp.csr_array:
+        """Return the matrix with these sums at its places."""
+        return sp.csr_array((sums, self.column, self._indptr), shape=self.shape)
+
+
+class ItemGraph:
+    """Which items were compared: the Laplacian of any weights of the answers, its places found once."""
+
+    def __init__(self, answers: Answers, n_items: int) -> None:
+        self.left, self.right, self.n_items = answers.left, answers.right, n_items
+        one, other = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
+        self._links = Pattern(one, other, (n_items, n_items))
+        row, column, item = self._links.row, self._links.column, np.arange(n_items)
+        self._cells = Pattern(np.concatenate([row, column, item]), np.concatenate([column, row, item]), (n_items,) * 2)
+        self.n_links = len(row)
+
+    def pull(self, value: Floats) -> Floats:
+        """``D'v``: what every item gains and loses."""
+        return item_pull(self.left, self.right, value, self.n_items)
+
+    def links(self, weight: Floats) -> Floats:
+        """Sums of weights over the answers about every pair."""
+        return self._links.sums(weight)
+
+    def degree(self, links: Floats) -> Floats:
+        """Diagonal of the Laplacian."""
+        one, other = (np.bincount(item, links, self.n_items) for item in (self._links.row, self._links.column))
+        return np.asarray(one + other, dtype=np.float64)
+
+    def laplacian(self, links: Floats) -> sp.csr_array:
+        """``D'WD`` of the sums of weights."""
+        return self._cells.matrix(self._cells.sums(np.concatenate([-links, -links, self.degree(links)])))
 
 
 class ItemSolver(Protocol):

@@ -12,9 +12,9 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from fdr_core.answers import Answers, item_pull, laplacian_of, pair_sums
+from fdr_core.answers import Answers
 from fdr_core.codes import by_rows
-from fdr_core.design import DENSE_ITEMS, item_solver
+from fdr_core.design import DENSE_ITEMS, ItemGraph, item_solver
 from fdr_core.types import Floats, Ints, Mask
 
 #: How much an annotator's answers follow the item scores; the share of each slope is learnt from the crowd.
@@ -138,6 +138,7 @@ class Consensus:
         self.honest = HonestModel(self.grades, answers.weight)
         side = np.sign(answers.outcome)
         self.grade = side * np.where(self.grades.strength >= 0, self.grades.values[self.grades.strength], 0.0)
+        self._graph = ItemGraph(answers, n_items)
         self._u: Floats = np.zeros(n_items) if near is None else near._u
         self._fit(np.ones(n_annotators))
         is_fitted = self._fit(self._learn_slopes()[0])
@@ -168,14 +169,13 @@ class Consensus:
 
     def _fit(self, slope: Floats) -> bool:
         """Newton steps for the utilities, alternating with the weights of the grades; whether they settled."""
-        answers, n = self._answers, self._n_items
         self.slope = slope
         u, converged = self._u, False
         for _ in range(_NEWTON_STEPS):
             pull, self._information = self._derivatives(u)
-            gradient = item_pull(answers.left, answers.right, pull, n) - self._ridge * u
-            pairs = pair_sums(answers.left, answers.right, self._information, n)
-            self._solver = item_solver(laplacian_of(pairs), ridge=self._ridge)
+            gradient = self._graph.pull(pull) - self._ridge * u
+            laplacian = self._graph.laplacian(self._graph.links(self._information))
+            self._solver = item_solver(laplacian, ridge=self._ridge)
             step = self._solver.solve(gradient)
             u = u + np.clip(step, -2.0, 2.0)
             if np.abs(step).max(initial=0.0) < 1e-3:

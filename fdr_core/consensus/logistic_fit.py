@@ -14,10 +14,10 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 from scipy.special import expit
 
-from fdr_core.answers import Answers, item_pull
-from fdr_core.codes import by_rows, distinct_codes
+from fdr_core.answers import Answers
+from fdr_core.codes import by_rows
 from fdr_core.consensus.honest import AnswerModel, Derivatives, Grades
-from fdr_core.design import DENSE_ITEMS, SparseItems, components_of
+from fdr_core.design import DENSE_ITEMS, ItemGraph, Pattern, SparseItems, components_of
 from fdr_core.types import Floats, Ints, Mask
 
 #: Parameters are eliminated up to this many multiplications: at every step, and once for the covariance.
@@ -30,54 +30,15 @@ def work_of(n_items: int, n_parameters: int) -> float:
     return float(n_items) ** 2 * n_parameters if n_items <= DENSE_ITEMS else np.inf
 
 
-class Pattern:
-    """A sparse matrix whose places stay and whose values change: values at the same place are added."""
-
-    def __init__(self, row: Ints, column: Ints, shape: tuple[int, int]) -> None:
-        key, self._place = distinct_codes(row * shape[1] + column)
-        self.row, self.column = key // shape[1], key % shape[1]
-        self._indptr = np.searchsorted(self.row, np.arange(shape[0] + 1))
-        self.shape = shape
-
-    def sums(self, value: Floats) -> Floats:
-        """Sum of the values at every place."""
-        return np.asarray(np.bincount(self._place, value, len(self.row)), dtype=np.float64)
-
-    def matrix(self, sums: Floats) -> sp.csr_array:
-        """Return the matrix with these sums at its places."""
-        return sp.csr_array((sums, self.column, self._indptr), shape=self.shape)
-
-
-class Incidence:
+class Incidence(ItemGraph):
     """Which items were compared, and which annotators met which items."""
 
     def __init__(self, answers: Answers, n_items: int, n_annotators: int) -> None:
-        self.left, self.right, self.n_items = answers.left, answers.right, n_items
-        one, other = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
-        self._annotator, self._links = answers.annotator, Pattern(one, other, (n_items, n_items))
-        row, column, item = self._links.row, self._links.column, np.arange(n_items)
-        # where the links of a pair, both ways, and the degrees stand in the Laplacian, which only changes its values
-        self._cells = Pattern(np.concatenate([row, column, item]), np.concatenate([column, row, item]), (n_items,) * 2)
-        component = components_of(self.laplacian(np.ones(len(row))))
+        super().__init__(answers, n_items)
+        self._annotator = answers.annotator
+        component = components_of(self.laplacian(np.ones(self.n_links)))
         self.rank = n_items - int(component.max(initial=-1) + 1)
         self._met = Met(self, answers.annotator, np.zeros(n_annotators, dtype=bool))
-
-    def pull(self, value: Floats) -> Floats:
-        """``D'v``: what every item gains and loses."""
-        return item_pull(self.left, self.right, value, self.n_items)
-
-    def links(self, weight: Floats) -> Floats:
-        """Sums of weights over the answers about every pair."""
-        return self._links.sums(weight)
-
-    def laplacian(self, links: Floats) -> sp.csr_array:
-        """``D'WD`` of the sums of weights."""
-        return self._cells.matrix(self._cells.sums(np.concatenate([-links, -links, self.degree(links)])))
-
-    def degree(self, links: Floats) -> Floats:
-        """Diagonal of the Laplacian."""
-        left, right = (np.bincount(item, links, self.n_items) for item in (self._links.row, self._links.column))
-        return np.asarray(left + right, dtype=np.float64)
 
     def met_by(self, chosen: Mask) -> Met:
         """Which of the chosen annotators met which items; remembered until others are asked for."""
