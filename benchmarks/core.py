@@ -2,6 +2,7 @@
 
     python -m benchmarks.core            all parts (about ten minutes, most of it the dense construction)
     python -m benchmarks.core --quick    without the dense construction at m = 1,000 and the two largest sizes
+    python -m benchmarks.core --growth   every stage at 1, 2, 4 and 8 times the answers, in the processor's seconds
 
 Each case runs in a process of its own, so that its peak memory is its own.
 """
@@ -20,6 +21,7 @@ import numpy as np
 
 from benchmarks.results.dense_paper import dense_paper
 from fdr_core import Comparisons, KnockoffLBI, SufficientStatistics, detect
+from fdr_core.baselines import glm_bh
 from fdr_core.paper.copies import FixedKnockoffs
 from fdr_core.paper.draws import Fixed, Rule, loss_limit, run_draws
 from fdr_core.paper.paths import Races, follow
@@ -42,6 +44,9 @@ DECISIONS = [
     (100_000, 200, 10_000_000, 60.0),
 ]
 LARGE = 2_000_000
+#: Answers of the smallest crowd whose growth is measured, and how many times as many there are.
+GROWN_FROM, GROWN_BY = 62_500, (1, 2, 4, 8)
+SHAPES = ("ordinary", "unique pairs", "pairs met once", "six answers each")
 
 
 def simulated(m: int, n: int, N: int) -> Comparisons:
@@ -62,6 +67,36 @@ def case_decision(m: int, n: int, N: int) -> dict[str, Any]:
     begun = time.perf_counter()
     result = detect(comparisons, lbi=None)
     return {"seconds": time.perf_counter() - begun, "flagged": len(result.flagged)}
+
+
+def shape_of(shape: str, N: int) -> Comparisons:
+    """A crowd of one of the SHAPES: a hundred answers each on 200 items, or as its name says; a tenth click a side."""
+    rng, answer = np.random.default_rng(1), np.arange(N)
+    people = N // (6 if shape == "six answers each" else 100)
+    annotator = answer // 6 if shape == "six answers each" else rng.integers(people, size=N)
+    people = int(annotator.max()) + 1
+    task = answer // 3 if shape == "unique pairs" else answer
+    left = 2 * task if "pairs" in shape else rng.integers(200, size=N)
+    right = left + 1 if "pairs" in shape else (left + rng.integers(1, 200, size=N)) % 200
+    theta = rng.normal(size=int(right.max()) + 2)
+    chosen = np.where(1.5 * (theta[left] - theta[right]) + rng.logistic(size=N) > 0, 1.0, -1.0)
+    clicks = (np.arange(people) % 10 == 0)[annotator] & (rng.random(N) < 0.5)
+    return Comparisons.from_arrays(annotator, left, right, np.where(clicks, 1.0, chosen), task=task)
+
+
+def case_stages(shape: str, N: int, draws: int) -> dict[str, Any]:
+    """Seconds of the processor by stage, where the owner states that coins decided the sides."""
+    comparisons = shape_of(shape, N)
+    lbi = KnockoffLBI(draws=draws, seconds=None) if draws else None
+    return {"parts": dict(detect(comparisons, sides="random", clock=time.process_time, lbi=lbi).timings)}
+
+
+def case_glm(m: int, n: int, N: int) -> dict[str, Any]:
+    """The logistic GLM with Benjamini-Hochberg, the yardstick."""
+    comparisons = simulated(m, n, N)
+    begun = time.perf_counter()
+    glm_bh(comparisons, q=0.1)
+    return {"seconds": time.perf_counter() - begun}
 
 
 def case_fast_draw(m: int, n: int, N: int) -> dict[str, Any]:
@@ -121,8 +156,24 @@ def child(case: str, arguments: list[str]) -> None:
     print(json.dumps(result))
 
 
+def print_growth() -> None:
+    """Every stage's seconds by the number of answers, and the slope through their logarithms."""
+    sizes = [GROWN_FROM * times for times in GROWN_BY]
+    print(f"| processor's seconds | {' | '.join(f'{size:,}' for size in sizes)} | slope |")
+    print(f"|---|{'---|' * (len(sizes) + 1)}")
+    for shape in SHAPES:
+        draws = 5 if shape == "ordinary" else 0
+        parts = [measured("stages", shape, size, draws)["parts"] for size in sizes]
+        rows = {stage: [part[stage] for part in parts] for stage in parts[0]}
+        for stage, seconds in {**rows, "in all": [sum(part.values()) for part in parts]}.items():
+            if seconds[-1] >= 0.02:
+                slope = np.polyfit(np.log(sizes), np.log(np.maximum(seconds, 1e-4)), 1)[0]
+                print(f"| {shape}: {stage} | {' | '.join(f'{one:.2f}' for one in seconds)} | {slope:.2f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--growth", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--case", nargs="+")
     options = parser.parse_args()
@@ -133,12 +184,20 @@ def main() -> None:
         f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, "
         f"{time.strftime('%Y-%m-%d')}"
     )
-    print("\nthe decision alone, detect(draws=0)")
-    print(f"{'annotators':>11}{'items':>9}{'answers':>12}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}")
+    if options.growth:
+        print_growth()
+        return
+    print("\nthe decision alone, detect(lbi=None); GLM: the time of a logistic GLM with BH divided by ours")
+    print(
+        f"{'annotators':>11}{'items':>9}{'answers':>12}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}{'GLM':>7}"
+    )
     for m, n, N, aim in DECISIONS:
         if not (options.quick and N > LARGE):
             r = measured("decision", m, n, N)
-            print(f"{m:>11,}{n:>9,}{N:>12,}{r['seconds']:>9.2f}{aim:>7.1f}{r['megabytes']:>9.0f}{r['flagged']:>9}")
+            glm = measured("glm", m, n, N)["seconds"] / r["seconds"]
+            print(
+                f"{m:>11,}{n:>9,}{N:>12,}{r['seconds']:>9.2f}{aim:>7.1f}{r['megabytes']:>9.0f}{r['flagged']:>9}{glm:>7.2f}"
+            )
     print("\ndetect, default settings (21 draws)")
     print(
         f"{'annotators':>11}{'items':>9}{'answers':>12}  {'path':9}{'seconds':>9}{'aim':>7}{'peak MB':>9}{'flagged':>9}"
