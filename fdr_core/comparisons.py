@@ -188,6 +188,7 @@ class Comparisons:
         features: bool = False,
         fields: Mapping[str, Any] | None = None,
         swapped: str | Path | None = None,
+        items: str | Path | None = None,
         one_sided: bool = False,
     ) -> Self:
         """
@@ -211,6 +212,8 @@ class Comparisons:
             How a Label Studio export is read: parameters of `from_label_studio`; `answers` for any words.
         swapped : str or Path, optional
             A second file: the same pairs, row by row, in the other order.
+        items : str or Path, optional
+            A table of the items for `with_items`: `item`, as the answers name it, and `class`.
         one_sided : bool
             Whether answers that all go to one side, of five annotators or more, are meant.
 
@@ -227,7 +230,8 @@ class Comparisons:
         comparisons = cls._from_raw(read)._with_likely_coin(source, read)
         if not one_sided and (seen := looks_broken(comparisons.annotator, comparisons.outcome)):
             raise InputError(f"{source.where}{seen}; {MEANT}")
-        return tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
+        made = tables.restore_integers(comparisons) if source.kind == "csv" else comparisons
+        return made if items is None else made.with_items(tables.read_items(Source(items, limits=limits), made.items))
 
     @classmethod
     def from_csv(cls, path: str | Path) -> Self:

@@ -80,7 +80,7 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
         ask = (
             None
             if test
-            else "Name a class of every item (column `class` of items), such as who wrote it, to test sides by it."
+            else "Name a class of every item (--items FILE: item and class), such as who wrote it, to test sides by it."
         )
         return SidesLook(ONE_ORDER if one_order else UNKNOWN, reason, ask, is_testable=False)
     for objection in (*_objections(gaps, limit, data, figures), *_skips_object(figures)):

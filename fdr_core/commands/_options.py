@@ -120,6 +120,11 @@ def format_options(command: Command) -> Command:
             help="A second file with the same pairs, row by row, in the other order.",
         ),
         click.option(
+            "--items",
+            type=click.Path(path_type=Path, exists=True),
+            help="A table with the columns item and class (who wrote it, say): sides are then tested by class too.",
+        ),
+        click.option(
             "--one-sided",
             is_flag=True,
             help="Answers that all go to one side are meant; otherwise five annotators of whom nobody chose one stop.",
@@ -146,6 +151,7 @@ def format_options(command: Command) -> Command:
         format_name: str,
         mapping: Any,
         swapped: Path | None,
+        items: Path | None,
         one_sided: bool,
         max_gigabytes: float,
         max_rows: int,
@@ -161,6 +167,7 @@ def format_options(command: Command) -> Command:
             "limits": limits,
             "fields": fields,
             "swapped": swapped,
+            "items": items,
             "one_sided": one_sided,
         }
         return command(**others, reading=reading)

@@ -87,7 +87,7 @@ def sum_sources(
         comparisons = Comparisons.from_file(path, **(reading or {}))
         return Summed(sum_comparisons(comparisons), file_data(comparisons, path), comparisons)
     given = [name for name, value in ((reading or {}).get("fields") or {}).items() if value]
-    given += ["swapped"] if (reading or {}).get("swapped") else []
+    given += [name for name in ("swapped", "items") if (reading or {}).get(name)]
     if given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise InputError(f"{options} applies to files that are read with --engine memory")

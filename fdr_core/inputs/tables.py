@@ -79,6 +79,15 @@ def restore_integers(comparisons: "C") -> "C":
     )
 
 
+def read_items(source: Source, labels: NDArray[np.object_]) -> pd.DataFrame:
+    """A table with a row per item, whose names are read as the answers have them."""
+    if "item" not in source.names:
+        raise InputError(f"{source.where}columns {', '.join(source.names)}; expected item, and class; rename them")
+    as_named = {str(label): label for label in labels}
+    table = source.frame(source.names, text=["item", "class"])
+    return table.assign(item=[as_named.get(str(name), name) for name in table["item"]])
+
+
 def check_names(names: list[str], *, where: str = "") -> None:
     """Refuse a known column that occurs twice."""
     counts = Counter(name.strip() for name in names)

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from numpy.random import Generator
 
-from fdr_core import Comparisons, KnockoffLBI, SufficientStatistics, detect
+from fdr_core import Comparisons, InputError, KnockoffLBI, SufficientStatistics, detect
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers
 from fdr_core.audit import audit, sides
+from fdr_core.commands.doctor import doctor
 from fdr_core.simulate import small_team
 from harness.premises import drift_between_orders, naming_their_seed
 from tests.core.test_audit import arrays
@@ -62,6 +65,26 @@ def test_classes_are_guessed_from_names_told_and_tested_where_every_pair_is_uniq
     items = pd.DataFrame({"item": made.items, "class": "x"})
     for by_name in (made.with_item_class(dict.fromkeys(made.items, "x")), made.with_items(items)):
         assert audit(AnswerTable.of(by_name).audit_input(), q=0.1).how == "shared coins"
+
+
+def test_classes_of_items_are_named_in_a_file(tmp_path: Path) -> None:
+    """Unique pairs whose names tell nothing: 75 % of the new ones stand left."""
+    rng = np.random.default_rng(15)
+    answers, items = tmp_path / "answers.csv", tmp_path / "items.csv"
+    pair = np.arange(400), 400 + np.arange(400)
+    is_left = rng.random(400) < 0.75
+    left, right = np.where(is_left, *pair), np.where(is_left, *pair[::-1])
+    choice = rng.choice(["left", "right"], 400)
+    pd.DataFrame({"annotator": np.arange(400) % 8, "left": left, "right": right, "choice": choice}).to_csv(
+        answers, index=False
+    )
+    pd.DataFrame({"item": np.arange(800), "class": np.repeat(["new", "old"], 400)}).to_csv(items, index=False)
+    said = CliRunner().invoke(doctor, [str(answers), "--items", str(items)]).output
+    assert "new, old" in said
+    assert "class of items by class of items" in " ".join(said.split())
+    items.write_text("name,class\n1,new\n")
+    with pytest.raises(InputError, match="columns name, class; expected item"):
+        Comparisons.from_file(answers, items=items)
 
 
 def test_item_balance_has_its_law_where_coins_are_shared() -> None:
