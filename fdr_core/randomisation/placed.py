@@ -31,6 +31,8 @@ OWN_SLOPE = 0.05
 #: Whose lean is standardised to less than this seems to judge.
 _HONEST = 2.0
 _SLOPE_STEPS = 8
+#: Share of clicks that the test looks for, where slopes are alike.
+CLICKS = 0.2
 _NOTE = "No coin decided the sides: leans are relative to the crowd's median, and as good as the model of judging."
 
 
@@ -58,15 +60,16 @@ def relative_leans(answers: Answers, n_items: int, n_annotators: int) -> Relativ
     """Fit everybody's lean, and hold each against the crowd's median."""
     incidence = Incidence(answers, n_items, n_annotators)
     problem = LogisticProblem(answers, incidence, np.zeros(n_annotators, dtype=np.int64))
-    fit = _with_leans(problem, None, n_items, n_annotators)
+    fit, alike = _with_leans(problem, None, n_items, n_annotators), np.ones(len(answers))
     null = _at_median(problem, fit)
-    first = _standardised(problem, incidence, fit, null)
-    slope_sd = _spread_of_slopes(problem, fit, null, np.abs(first[0]) < _HONEST)
+    z, spread = _standardised(problem, incidence, fit, null, alike)
+    slope_sd = _spread_of_slopes(problem, fit, null, np.abs(z) < _HONEST)
     if slope_sd > 0:
         fit = _with_leans(problem, fit, n_items, n_annotators, slope_sd)
         null = _at_median(problem, fit)
-        first = _standardised(problem, incidence, fit, null)
-    z, spread = first
+        z, spread = _standardised(problem, incidence, fit, null, alike)
+    else:
+        z, _ = _standardised(problem, incidence, fit, null, _how_telling(problem.eta(fit.theta, null)))
     n = np.maximum(np.bincount(answers.annotator, answers.weight, n_annotators), 1.0)
     # a grade is on average what it is less twice the score
     lean = 2 * (_score_of_lean(problem, fit.theta, null) - _score_of_lean(problem, fit.theta, fit.phi)) / n
@@ -116,23 +119,33 @@ def _at_median(problem: LogisticProblem, fit: LogisticFit) -> Floats:
 
 
 def _standardised(
-    problem: LogisticProblem, incidence: Incidence, fit: LogisticFit, null: Floats
+    problem: LogisticProblem, incidence: Incidence, fit: LogisticFit, null: Floats, telling: Floats
 ) -> tuple[Floats, Floats]:
     """Score of every lean at the median over its standard deviation, and that: slopes, scores, other leans eliminated.
 
+    ``telling`` : (rows,) weights of the answers.
     What the scores do not tell about everybody alike does not count: leans are relative to each other.
     """
-    here, x = problem.at(fit.theta, null), problem.steep_gap(fit.theta, null)
-    score, information = problem.score(here, x)[:, LEAN], problem.information(here, x)
-    slopes = information[:, SLOPE, SLOPE] + OWN_SLOPE * fit.spreads.precision[:, SLOPE]
-    share = information[:, LEAN, SLOPE] / slopes
-    own = np.maximum(information[:, LEAN, LEAN] - share * information[:, LEAN, SLOPE], 1e-9)
-    who = problem.annotator
-    by_scores = here.information * (1 - share[who] * x) * np.exp(null[who, SLOPE]) / own[who]
+    here, x, who = problem.at(fit.theta, null), problem.steep_gap(fit.theta, null), problem.annotator
+    slopes = problem.information(here, x)[:, SLOPE, SLOPE]
+    share = problem.per_annotator(telling * here.information * x)
+    share /= slopes + OWN_SLOPE * fit.spreads.precision[:, SLOPE]
+    left = telling - share[who] * x
+    score = problem.per_annotator(telling * here.score)
+    own = np.maximum(problem.per_annotator(left**2 * here.information), 1e-9)
+    by_scores = here.information * left * np.exp(null[who, SLOPE]) / own[who]
     met = incidence.met_by(np.ones(len(null), dtype=bool))
     lost = _variance_beside_others(problem, fit, met.places.matrix(met.signed(by_scores)))
     spread = np.sqrt(own + own**2 * lost)
     return score / spread, spread
+
+
+def _how_telling(eta: Floats) -> Floats:
+    """How much more likely an answer is of somebody who clicks its side in `CLICKS`, in logs, less the same of the
+    other answer: most where one of both is hardly to be expected. A slope of one's own would show there too.
+    """
+    odds = CLICKS / (1 - CLICKS)
+    return np.asarray(np.log1p(odds * (1 + np.exp(-eta))) + np.log1p(odds * (1 + np.exp(eta))))
 
 
 def _variance_beside_others(problem: LogisticProblem, fit: LogisticFit, d: sp.csr_array) -> Floats:
