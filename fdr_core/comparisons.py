@@ -196,16 +196,13 @@ class Comparisons:
 
         Parameters
         ----------
-        path : str, Path or Source
-            `-` is standard input.
-        format : str
-            A name of `fdr_core.inputs.registry.FORMATS`; "auto" looks at the columns.
+        path : str, Path or Source; `-` is standard input.
+        format : a name of `fdr_core.inputs.registry.FORMATS`; "auto" looks at the columns.
         mapping : mapping, optional
             From our columns (annotator, left, right, choice or outcome or label, coin, task, time, lead_time, stratum)
             to those of the file, or to paths such as ``results[0].winner``, for what no format describes; several
             columns for ``choice`` are several people.
-        limits : Limits, optional
-            The largest data to take into memory.
+        limits : the largest data to take into memory.
         features : bool
             Whether to read what the file tells of its items too: gold, x_length, text_left and text_right and the like.
         fields : mapping, optional
@@ -214,8 +211,7 @@ class Comparisons:
             A second file: the same pairs, row by row, in the other order.
         items : str or Path, optional
             A table of the items for `with_items`: `item`, as the answers name it, and `class`.
-        one_sided : bool
-            Whether answers that all go to one side, of five annotators or more, are meant.
+        one_sided : whether answers that all go to one side, of five annotators or more, are meant.
 
         Raises
         ------
