@@ -76,7 +76,7 @@ AREAS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "rights": {
         "evenhand.ingest.reviews": ("attacks/test_identity.py", "backend/test_publish.py"),
-        "evenhand.store.accounts": ("attacks/test_identity.py", "backend/test_supervisor.py"),
+        "evenhand.store.accounts": ("attacks/test_identity.py", "attacks/test_open_mode.py"),
         "evenhand.web.auth": ("backend/test_access.py", "attacks/test_open_mode.py", "attacks/test_defences.py"),
         "evenhand.web.passwords": ("backend/test_trust.py",),
     },

@@ -60,6 +60,22 @@ def test_everybody_leaning_alike_leaves_relative_leans_as_they_are() -> None:
     assert found.leans.basis == RELATIVE
 
 
+def test_steep_and_flat_judges_of_items_placed_by_their_worth_do_not_lean() -> None:
+    """A slope of one's own, among better items on the left, is an excess that looks like a lean."""
+    rng = np.random.default_rng(1)
+    who = np.repeat(np.arange(100), 30)
+    theta, slope = rng.normal(size=60), np.exp(rng.normal(size=100))
+    one = rng.integers(60, size=who.size)
+    two = (one + rng.integers(1, 60, size=who.size)) % 60
+    turn = (theta[one] > theta[two]) != (rng.random(who.size) < 0.9)
+    left, right = np.where(turn, two, one), np.where(turn, one, two)
+    gap = 1.5 * slope[who] * (theta[left] - theta[right])
+    outcome = np.where(gap + rng.logistic(size=gap.size) > 0, 1.0, -1.0)
+    found = measured(Comparisons.from_arrays(who, left, right, outcome))
+    assert np.std(found.z) < 1.15
+    assert np.mean(found.p_value < 0.05) < 0.1
+
+
 def test_items_that_never_change_sides_are_judged_beside_the_crowd_and_told_so() -> None:
     result = detect(SCENARIOS["never-swapped"].simulate(2).comparisons, lbi=None)
     assert result.audit.how == "sides fixed"
