@@ -37,6 +37,7 @@ class Publish(BaseModel):
 
     predictions: bool = False
     tab: bool = False
+    columns: bool = False  # into tasks' data, so that tabs can show them: never unless it is named
     alerts: bool = False
     pseudonyms: bool = False
 
@@ -83,7 +84,9 @@ class ProjectConfig(BaseModel):
         description="Minutes after which a run is due if there is something new; empty: no runs by the clock.",
     )
     every_answers: int | None = Field(200, ge=1, description="Run after this many new answers; empty: never.")
-    publish: Publish = Field(Publish(), description="What is written to Label Studio: predictions, tab, alerts.")
+    publish: Publish = Field(
+        Publish(), description="What is written to Label Studio: predictions, tab, columns, alerts."
+    )
     review_tasks: int = Field(30, ge=1, le=200, description="How many of the heaviest tasks a review tab shows.")
     after_confirm: AfterConfirm = Field(
         "nothing", description="What follows a confirmed flag: nothing, a project to label anew, or more overlap."

@@ -11,6 +11,7 @@ from evenhand.domain import Batch, Comparison, ProjectRef, Review
 from evenhand.ingest.pull import pull_project
 from evenhand.ingest.reviews import take_reviews
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.payloads import COLUMNS, data_fields
 from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
 from evenhand.project_config import parse_config
 from evenhand.publish import publish_project
@@ -168,6 +169,42 @@ def test_tab_of_each_flagged_annotator_lists_the_heaviest_tasks(world: World) ->
     assert {filters["conjunction"] for filters in tabs.values()} == {"or"}
     assert [shown(tab) for tab in world.tabs()] == [[2, 3], [2, 3]]
     assert world.titles() == ["Default", *tabs]
+
+
+def columns(world: World) -> dict[int, tuple[str, ...]]:
+    """What tabs wrote into tasks, by task."""
+    found = {task["id"]: tuple(task["data"].get(name, "") for name in COLUMNS) for task in world.server.tasks.values()}
+    return {number: told for number, told in found.items() if any(told)}
+
+
+def test_columns_say_whose_answer_the_consensus_and_the_weight_only_where_asked_for(world: World) -> None:
+    before = {number: dict(task["data"]) for number, task in world.server.tasks.items()}
+    world.run(SCORES, {"3": 0.5, "2": 0.4})
+    world.configure(tab=True)
+    world.publish()
+    assert columns(world) == {}
+
+    world.store.projects.set_config(
+        world.project.id, parse_config({"publish": {"tab": True, "columns": True}, "review_tasks": 2})
+    )
+    assert world.publish().written["tasks_with_columns"] == 2
+    told = columns(world)
+    assert told[2][0] in ("Ann: left; bob@example.com: left", "bob@example.com: left; Ann: left")
+    assert told[2][1].startswith("right ")
+    assert [told[number][2] for number in (2, 3)] == sorted((row[2] for row in told.values()), reverse=True)
+    (view, _) = world.tabs()
+    assert view["data"]["ordering"] == ["-tasks:data.evenhand_weight"]
+    assert "tasks:annotators" in view["data"]["hiddenColumns"]["explore"]
+    assert "tasks:data.evenhand_answer" not in view["data"]["hiddenColumns"]["explore"]
+    assert world.publish().written == {}
+    assert data_fields([world.server.tasks[2]]) == set(before[2])  # they are no fields of the project's tasks
+
+    world.run(SCORES, {"2": 0.4})  # Bob is no longer listed
+    world.publish()
+    assert {row[0] for row in columns(world).values()} == {"Ann: left"}
+    world.run(SCORES, {})
+    world.publish()
+    assert {number: task["data"] for number, task in world.server.tasks.items() if number in before} == before
 
 
 def test_tab_is_one_for_all_where_the_flagged_are_many(world: World) -> None:

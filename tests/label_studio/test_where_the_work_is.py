@@ -72,7 +72,16 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     people, leaning, title = crowd[:6], crowd[4], "Where the work is"
     project = label_studio.create_project(title, maximum_annotations=6)["id"]
     label_studio.import_tasks(project, leaning_crowd(people, [leaning], random.Random(11)))
-    options = ("--publish", "tab,alerts", "--after-confirm", "relabel", "--review-tasks", "10", "--names", "--yes")
+    options = (
+        "--publish",
+        "tab,columns,alerts",
+        "--after-confirm",
+        "relabel",
+        "--review-tasks",
+        "10",
+        "--names",
+        "--yes",
+    )
     evenhand.command("connect", str(project), *FIELDS, *options)
     ours = our_project(evenhand, project)
     tabs = evenhand.wait_for("a tab", lambda: our_tabs(label_studio, project))
@@ -89,7 +98,11 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     with evenhand.store() as store:
         watched, run = store.projects.get(ours), store.runs.latest(ours)
         heaviest = heaviest_tasks(store, watched, run, str(leaning.id), most=10)
-    assert set(heaviest) == {task["id"] for task in listed}  # the tab lists them by id, the card heaviest first
+    assert set(heaviest) == {task["id"] for task in listed}
+    weights = [float(task["data"]["evenhand_weight"]) for task in listed]
+    assert weights == sorted(weights, reverse=True)
+    assert {task["data"]["evenhand_answer"] for task in listed} == {f"{leaning.email}: left"}
+    assert all(task["data"]["evenhand_consensus"].startswith("right ") for task in listed)
     assert [int(number) for number in re.findall(r"data\?task=(\d+)", card["data"]["card"])] == heaviest[:3]
 
     # The person concerned decides: refused, and the card says so.
@@ -130,6 +143,7 @@ def test_flagged_annotator_has_a_tab_a_card_and_what_follows_a_confirmation(
     assert alerts_projects(label_studio, title) == []
     assert "No projects yet" in evenhand.command("status")
     assert len(exported(label_studio, project)) == 900  # nobody's answers are touched
+    assert {name for task in label_studio.export(project) for name in task["data"]} == {"id1", "id2", "text1", "text2"}
 
 
 def test_confirmed_flag_raises_the_overlap_and_undo_lowers_it(

@@ -28,7 +28,7 @@ BACKEND_FIX = (
 WHO_SEES_IT = (
     "Label Studio Community has no roles: every annotator can open the alerts project and the tabs 'bias: NAME', and "
     "see who is on them. So pseudonyms hide names and ids on the cards unless you decline them (--names); tabs are "
-    "left out then, since they name annotators."
+    "left out then, since they name annotators. Columns of a tab are kept in the data of the tasks that it lists."
 )
 
 

@@ -8,7 +8,7 @@ from evenhand.domain import Kind, Project
 from evenhand.label_studio.client import LabelStudioClient, service_url
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.publish.predictions import PREFIX as OUR_VERSIONS
-from evenhand.publish.tabs import is_ours
+from evenhand.publish.tabs import is_ours, write_columns
 from evenhand.settings import Settings
 from evenhand.store import Store
 
@@ -76,6 +76,7 @@ def _leave(client: LabelStudioClient, settings: Settings, project: Project, done
         if is_ours(str((view.get("data") or {}).get("title") or "")):
             client.delete_view(number, int(view["id"]))
             done.tabs += 1
+    write_columns(client, number, {})
     versions = {str(entry.get("model_version") or "") for entry in client.predictions(number)}
     for version in sorted(version for version in versions if version.startswith(OUR_VERSIONS)):
         client.delete_model_version(number, version)

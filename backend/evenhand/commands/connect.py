@@ -84,7 +84,8 @@ def connect(
     Connect the Label Studio project with the id PROJECT to this service.
 
     Run it while `evenhand serve` runs, since Label Studio calls this service before it accepts it. Repeat it to
-    change settings. --publish takes a comma-separated list of predictions, tab and alerts.
+    change settings. --publish takes a comma-separated list of predictions, tab, columns (written into the data
+    of the tasks that a tab lists) and alerts.
 
     \b
     Examples:

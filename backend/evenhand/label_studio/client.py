@@ -134,6 +134,12 @@ class LabelStudioClient:
             filters.append(task_filter("updated_at", "greater_or_equal", "Datetime", moment))
         yield from self._task_pages(project, filters, {"fields": "all", "page_size": PAGE_SIZE})
 
+    def tasks_with(self, project: int, field: str) -> Iterator[Json]:
+        """The tasks whose data have this field."""
+        filters = [task_filter(f"data.{field}", "empty", "String", False)]
+        pages = self._task_pages(project, filters, {"fields": "all", "page_size": PAGE_SIZE})
+        return (task for page in pages for task in page)
+
     def task_states(self, project: int) -> dict[int, bool]:
         """For every task that exists: whether Label Studio regards it as completed."""
         options: dict[str, str | int] = {

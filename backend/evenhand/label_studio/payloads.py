@@ -22,6 +22,8 @@ from fdr_core.inputs.label_studio.reading import ReadControl, Reading
 from fdr_core.inputs.label_studio.results import annotator_of, field_value, lead_time_of, results_of
 
 ALERT_PROJECT = "evenhand_project"
+#: Task data that a review tab shows, where it may write them: whose answer, the consensus, how much it says.
+COLUMNS = ("evenhand_answer", "evenhand_consensus", "evenhand_weight")
 ALERT_ANNOTATOR = "evenhand_annotator"
 
 ANNOTATION_EVENTS = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED", "ANNOTATIONS_UPDATED")
@@ -404,5 +406,5 @@ def _answer_value(control: ReadControl, answer: str) -> Json:
 
 
 def data_fields(tasks: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The data fields that tasks have."""
-    return {str(name) for task in tasks if isinstance(task.get("data"), dict) for name in task["data"]}
+    """The data fields that tasks have, but for those that tabs write into them."""
+    return {str(name) for task in tasks if isinstance(task.get("data"), dict) for name in task["data"]} - {*COLUMNS}

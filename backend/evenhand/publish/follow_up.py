@@ -6,6 +6,7 @@ import secrets
 from typing import Any
 
 from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.payloads import COLUMNS
 from evenhand.label_studio.transport import LabelStudioMissingError
 from evenhand.projects.reading import reading_of, setup_of
 from evenhand.publish.context import Context
@@ -69,7 +70,7 @@ def _relabel(context: Context, number: int, tasks: list[int]) -> Json:
 
 def _flipped(task: Json, reading: Reading, label_config: str) -> Json:
     """The task's data with its sides decided by a new, recorded coin."""
-    data = dict(task.get("data") or {})
+    data = {key: value for key, value in (task.get("data") or {}).items() if key not in COLUMNS}
     coin, is_heads = drawn_coin(secrets.randbits(48), task["id"], data.get(reading.item_left))
     is_swapped = not is_heads
     if is_swapped:

@@ -1,11 +1,13 @@
 """Tabs in the Data Manager: the heaviest tasks of each flagged annotator, or one tab for all where they are many."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from evenhand.domain import Project, Run, shown_name
 from evenhand.label_studio.client import LabelStudioClient, task_filter
+from evenhand.label_studio.payloads import COLUMNS
 from evenhand.label_studio.transport import LabelStudioMissingError
+from evenhand.projects.reading import setup_of
 from evenhand.publish.context import STATE, Context, content_hash
 from evenhand.settings import Settings
 from evenhand.store import Store
@@ -27,6 +29,8 @@ HIDDEN_BY_DEFAULT = (
     "avg_lead_time",
     "draft_exists",
 )
+#: What leaves no room for the columns of a tab.
+HIDDEN_BESIDE = ("completed_at", "total_annotations", "cancelled_annotations", "total_predictions", "annotators")
 HIDDEN_WHILE_LABELING = ("id", "completed_at", "cancelled_annotations", "total_predictions", "annotators")
 
 
@@ -62,7 +66,12 @@ MOST_ANSWERS = 20_000
 
 def heaviest_tasks(store: Store, project: Project, run: Run | None, annotator: str, *, most: int) -> list[int]:
     """Ids of the tasks whose answers by this annotator weigh most, heaviest first."""
-    return [one.row["task_id"] for one in heaviest(store, project, run, annotator, most=most)]
+    return ids_of(heaviest(store, project, run, annotator, most=most))
+
+
+def ids_of(weighed: Iterable[Weighed]) -> list[int]:
+    """The tasks of these answers."""
+    return [one.row["task_id"] for one in weighed]
 
 
 def heaviest(store: Store, project: Project, run: Run | None, annotator: str, *, most: int) -> list[Weighed]:
@@ -92,8 +101,9 @@ def task_link(project: Project, settings: Settings | None, task: int) -> str:
 CHANNEL = "tab"
 # Label Studio cuts titles after some twelve characters: what it is and whose comes first, what marks it ours last.
 PREFIX, SUFFIX = "bias: ", " · Evenhand"
-#: What a tab shows beside the items: whose answers, what they are, what the consensus says and how clearly.
-SHOWN = ("annotations_results", "predictions_results", "predictions_score")
+#: What a tab shows beside the items where nothing is written into tasks: everybody's answers, and the consensus.
+SHOWN, SHOWN_WINNER = ("annotations_results",), ("predictions_results", "predictions_score")
+HEAVIEST_FIRST = f"-data.{COLUMNS[-1]}"
 DEFAULT_TITLE = "Default"
 #: A tab for each of so many annotators at most; beyond, one tab serves all.
 MOST_TABS = 20
@@ -106,6 +116,11 @@ Json = dict[str, Any]
 def title_of(name: str) -> str:
     """The title of the tab about somebody."""
     return f"{PREFIX}{name}{SUFFIX}"
+
+
+def name_in(title: str) -> str:
+    """Whom a tab of this title is about."""
+    return title.removeprefix(PREFIX).removesuffix(SUFFIX)
 
 
 TITLE = title_of("to review")
@@ -125,12 +140,20 @@ def publish_tab(context: Context) -> None:
     if not people and context.recall(CHANNEL).state == "new":
         return
     listed = _listed(context, people) if len(people) <= MOST_TABS else {}
+    columns = _columns(listed) if publish.columns else {}
     with context.failures_of(CHANNEL):
         ours, has_tabs = _ours(context)
-    wanted = _wanted(people, listed)
-    fingerprint = content_hash(wanted)
+    look = _look(context, has_columns=bool(columns))
+    wanted = _wanted(people, listed, look)
+    fingerprint = content_hash([wanted, columns])
     if not (context.is_done(CHANNEL, fingerprint) and wanted.keys() <= ours.keys()):
         with context.attempt(CHANNEL, fingerprint):
+            if columns or context.recall(CHANNEL, "columns").state != "new":
+                context.remember(CHANNEL, "columns", state="intended")
+                written = write_columns(context.client, context.project.ls_project_id, columns)
+                context.count("tasks_with_columns", written)
+                if not columns:
+                    context.forget(CHANNEL, "columns")
             _write(context, wanted, ours, has_tabs=has_tabs)
     if not wanted:
         context.forget(CHANNEL, STATE)
@@ -152,6 +175,58 @@ def relabel_tab(client: LabelStudioClient, project: Project, tasks: Sequence[int
     return len(listed)
 
 
+def _look(context: Context, *, has_columns: bool) -> Json:
+    """Which columns a tab shows, and in which order: everybody's answers, or those written for it, heaviest first."""
+    if not has_columns:
+        return {"shown": (*SHOWN, *(SHOWN_WINNER if context.config.publish.predictions else ()))}
+    seen = set(setup_of(context.project.label_config).fields.values())
+    hidden = (*HIDDEN_BESIDE, *(f"data.{name}" for name in context.project.task_fields if name not in seen))
+    return {"hidden": hidden, "order": HEAVIEST_FIRST}
+
+
+def _columns(listed: Mapping[str, Sequence[Weighed]]) -> dict[int, Json]:
+    """Of each listed task whose answers weigh, which they are, what the consensus is, and how much they say."""
+    columns: dict[int, Json] = {}
+    for title, weighed in listed.items():
+        for one in weighed:
+            side = "left" if one.row["outcome"] > 0 else "right"
+            word = one.row["word"]
+            answer = f"{name_in(title)}: {side}" + (f" ({word})" if word and word != side else "")
+            known = columns.get(one.row["task_id"])
+            told = (
+                f"{known[COLUMNS[0]]}; {answer}" if known else answer,
+                _side_of(one.expected),
+                max(known[COLUMNS[2]] if known else "", f"{one.weight:.1f}"),
+            )
+            columns[one.row["task_id"]] = dict(zip(COLUMNS, told, strict=True))
+    return columns
+
+
+def _side_of(expected: float | None) -> str:
+    """What the others make of the items, in words that change only if it does."""
+    if expected is None:
+        return "not known"
+    return "even" if abs(expected) < 0.05 else f"{'left' if expected > 0 else 'right'} {abs(expected):.1f}"
+
+
+def write_columns(client: LabelStudioClient, ls_project_id: int, columns: Mapping[int, Json]) -> int:
+    """Write our fields into these tasks' data and remove them from all others; how many tasks were changed."""
+    there = {int(task["id"]): task["data"] for task in client.tasks_with(ls_project_id, COLUMNS[0])}
+    written = 0
+    for task in sorted(columns.keys() | there.keys()):
+        wanted = columns.get(task, {})
+        if {key: there.get(task, {}).get(key) for key in COLUMNS if key in there.get(task, {})} == wanted:
+            continue
+        try:
+            # Read a moment before it is written, since that replaces the whole of it.
+            data = client.task(task)["data"]
+            client.update_task(task, {"data": {**{k: v for k, v in data.items() if k not in COLUMNS}, **wanted}})
+        except LabelStudioMissingError:
+            continue
+        written += 1
+    return written
+
+
 def is_ours(title: str) -> bool:
     """Whether a tab of this title is one of ours."""
     return title.startswith(PREFIX) and title.endswith(SUFFIX)
@@ -163,39 +238,39 @@ def _to_review(context: Context) -> list[str]:
     return [key for key in flagged if key not in decisions or decisions[key].decision != "dismiss"]
 
 
-def _listed(context: Context, people: list[str]) -> dict[str, list[int]]:
-    """The heaviest tasks of each annotator, heaviest first, by the title of the tab."""
+def _listed(context: Context, people: list[str]) -> dict[str, list[Weighed]]:
+    """The heaviest answers of each annotator, heaviest first, by the title of the tab."""
     store, project = context.store, context.project
     known = store.annotators.get(project.id, people)
-    listed: dict[str, list[int]] = {}
+    listed: dict[str, list[Weighed]] = {}
     for key in people:
         name = shown_name(known.get(key), key)[:NAME_LENGTH]
         while title_of(name) in listed:
             name += f" ({key})"
-        listed[title_of(name)] = heaviest_tasks(store, project, context.run, key, most=context.config.review_tasks)
+        listed[title_of(name)] = heaviest(store, project, context.run, key, most=context.config.review_tasks)
     return listed
 
 
-def _wanted(people: list[str], listed: dict[str, list[int]]) -> dict[str, Json]:
+def _wanted(people: list[str], listed: Mapping[str, Sequence[Weighed]], look: Json) -> dict[str, Json]:
     """Definitions of the tabs by title."""
     if not listed:
-        return _for_all(people)
+        return _for_all(people, look)
     wanted: dict[str, Json] = {}
-    for key, (title, tasks) in zip(people, listed.items(), strict=True):
-        filters = [task_filter("id", "equal", "Number", task) for task in tasks]
+    for key, (title, weighed) in zip(people, listed.items(), strict=True):
+        filters = [task_filter("id", "equal", "Number", task) for task in ids_of(weighed)]
         if not filters and key.isdecimal():
             filters = [task_filter("annotators", "contains", "List", int(key))]
         if filters:
-            wanted[title] = view_data(title, filters=filters, shown=SHOWN)
+            wanted[title] = view_data(title, filters=filters, **look)
     return wanted
 
 
-def _for_all(people: list[str]) -> dict[str, Json]:
+def _for_all(people: list[str], look: Json) -> dict[str, Json]:
     """One tab for many, with all tasks of theirs, the latest change first."""
     numbers = sorted(int(key) for key in people if key.isdecimal())[:LIMIT]
     # One condition per annotator: a list as value is saved, but then listing the tabs fails.
     filters = [task_filter("annotators", "contains", "List", number) for number in numbers]
-    return {TITLE: view_data(TITLE, filters=filters, shown=SHOWN, order=NEWEST_FIRST)} if numbers else {}
+    return {TITLE: view_data(TITLE, filters=filters, **look, order=NEWEST_FIRST)} if numbers else {}
 
 
 def _ours(context: Context) -> tuple[dict[str, list[Json]], bool]:

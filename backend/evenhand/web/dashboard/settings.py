@@ -172,6 +172,13 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 "switch",
             ),
             Field(
+                "publish.columns",
+                "Columns of the tab",
+                "Whose answer it is, the consensus and how much it says, written into the data of the tasks that a "
+                "tab lists, and removed with the tab.",
+                "switch",
+            ),
+            Field(
                 "publish.alerts",
                 "Alerts project",
                 "One card per lasting flag or warning, with the evidence; reviewers' answers come back as decisions.",
