@@ -1,19 +1,23 @@
 """A project that is published to an in-memory Label Studio, and what people there then see."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evenhand.domain import Kind, Project, ProjectRef, RunResult, Trigger
 from evenhand.ingest.pull import pull_project
-from evenhand.label_studio.client import LabelStudioClient
-from evenhand.label_studio.payloads import ALERT_ANNOTATOR
+from evenhand.label_studio.client import LabelStudioClient, project_epoch
+from evenhand.label_studio.payloads import ALERT_ANNOTATOR, COLUMNS
+from evenhand.label_studio.transport import Transport
 from evenhand.project_config import ProjectConfig, parse_config
 from evenhand.publish import PublishReport, publish_project
 from evenhand.publish.tabs import is_ours
 from evenhand.settings import Settings
 from evenhand.store import Store
 
-from harness.fake_label_studio import FakeLabelStudio
+from harness.databases import new_store
+from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
 
 NOW = 1_900_000_000.0
 SETTINGS = Settings(public_url="http://evenhand.test:9090", webhook_secret="s3cret")
@@ -93,3 +97,33 @@ class World:
 
     def writes(self) -> int:
         return sum(self.server.count(method) for method in ("POST", "PATCH", "DELETE"))
+
+    def columns(self) -> dict[int, tuple[str, ...]]:
+        """What tabs wrote into tasks, by task."""
+        tasks = self.server.tasks.values()
+        found = {task["id"]: tuple(task["data"].get(name, "") for name in COLUMNS) for task in tasks}
+        return {number: told for number, told in found.items() if any(told)}
+
+
+def pairs_world(folder: Path) -> Iterator[World]:
+    """Four tasks with answers of two people out of three, everything published."""
+    server = FakeLabelStudio()
+    number = server.add_project("Pairs")
+    for email, first in (("ann@example.com", "Ann"), ("bob@example.com", ""), ("cat@example.com", "<b>Cat</b>")):
+        server.add_user(email, first)
+    for index in range(4):
+        task = server.add_task(number, {"text1": f"item {index}", "text2": f"item {index + 1}"}, overlap=2)
+        server.annotate(task, 2, "left")
+        if index < 3:
+            server.annotate(task, 3, "left")
+    client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session(), sleep=lambda seconds: None))
+    store = new_store(folder / "evenhand.db")
+    described = server.projects[number]
+    project = store.projects.register(
+        URL, ProjectRef(number, project_epoch(described)), title="Pairs", label_config=described["label_config"]
+    )
+    made = World(server, store, client, project)
+    made.configure(**ALL)
+    made.pull()
+    yield made
+    store.close()

@@ -7,44 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evenhand.domain import Batch, Comparison, ProjectRef, Review
+from evenhand.domain import Batch, Comparison, Review
 from evenhand.ingest.pull import pull_project
 from evenhand.ingest.reviews import take_reviews
-from evenhand.label_studio.client import LabelStudioClient, project_epoch
-from evenhand.label_studio.payloads import COLUMNS, data_fields
-from evenhand.label_studio.transport import LabelStudioUnreachableError, Transport
+from evenhand.label_studio.payloads import data_fields
+from evenhand.label_studio.transport import LabelStudioUnreachableError
 from evenhand.project_config import parse_config
 from evenhand.publish import publish_project
 from evenhand.publish.alerts import Card
 from evenhand.publish.tabs import MOST_TABS, RELABEL, TITLE, relabel_tab, title_of
 
-from harness.databases import new_store
-from harness.fake_label_studio import LEGACY_TOKEN, URL, FakeLabelStudio
-from tests.backend.publishing import ALL, NOW, World
+from harness.fake_label_studio import URL
+from tests.backend.publishing import ALL, NOW, World, pairs_world
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    server = FakeLabelStudio()
-    number = server.add_project("Pairs")
-    for email, first in (("ann@example.com", "Ann"), ("bob@example.com", ""), ("cat@example.com", "<b>Cat</b>")):
-        server.add_user(email, first)
-    for index in range(4):
-        task = server.add_task(number, {"text1": f"item {index}", "text2": f"item {index + 1}"}, overlap=2)
-        server.annotate(task, 2, "left")
-        if index < 3:
-            server.annotate(task, 3, "left")
-    client = LabelStudioClient(Transport(URL, LEGACY_TOKEN, session=server.session(), sleep=lambda seconds: None))
-    store = new_store(tmp_path / "evenhand.db")
-    described = server.projects[number]
-    project = store.projects.register(
-        URL, ProjectRef(number, project_epoch(described)), title="Pairs", label_config=described["label_config"]
-    )
-    made = World(server, store, client, project)
-    made.configure(**ALL)
-    made.pull()
-    yield made
-    store.close()
+    yield from pairs_world(tmp_path)
 
 
 SCORES = {"item 0": 0.9, "item 1": 0.1, "item 2": 0.6, "item 3": 0.2, "item 4": -0.9}
@@ -171,24 +150,18 @@ def test_tab_of_each_flagged_annotator_lists_the_heaviest_tasks(world: World) ->
     assert world.titles() == ["Default", *tabs]
 
 
-def columns(world: World) -> dict[int, tuple[str, ...]]:
-    """What tabs wrote into tasks, by task."""
-    found = {task["id"]: tuple(task["data"].get(name, "") for name in COLUMNS) for task in world.server.tasks.values()}
-    return {number: told for number, told in found.items() if any(told)}
-
-
 def test_columns_say_whose_answer_the_consensus_and_the_weight_only_where_asked_for(world: World) -> None:
     before = {number: dict(task["data"]) for number, task in world.server.tasks.items()}
     world.run(SCORES, {"3": 0.5, "2": 0.4})
     world.configure(tab=True)
     world.publish()
-    assert columns(world) == {}
+    assert world.columns() == {}
 
     world.store.projects.set_config(
         world.project.id, parse_config({"publish": {"tab": True, "columns": True}, "review_tasks": 2})
     )
     assert world.publish().written["tasks_with_columns"] == 2
-    told = columns(world)
+    told = world.columns()
     assert told[2][0] in ("Ann: left; bob@example.com: left", "bob@example.com: left; Ann: left")
     assert told[2][1].startswith("right ")
     assert [told[number][2] for number in (2, 3)] == sorted((row[2] for row in told.values()), reverse=True)
@@ -201,7 +174,7 @@ def test_columns_say_whose_answer_the_consensus_and_the_weight_only_where_asked_
 
     world.run(SCORES, {"2": 0.4})  # Bob is no longer listed
     world.publish()
-    assert {row[0] for row in columns(world).values()} == {"Ann: left"}
+    assert {row[0] for row in world.columns().values()} == {"Ann: left"}
     world.run(SCORES, {})
     world.publish()
     assert {number: task["data"] for number, task in world.server.tasks.items() if number in before} == before
