@@ -46,6 +46,10 @@ class EvenhandModel(LabelStudioMLBase):  # type: ignore[misc]  # the SDK has no 
         finally:
             store.close()
 
+    def process_event(self, event: str, data: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        """Newer 2.x: all events are ours to take, those too that are no training to the SDK."""
+        return self.fit(event, data)
+
 
 def _open() -> tuple[Settings, Store]:
     """The store the environment describes; opened per call, since 1.x forks a process for every event."""

@@ -154,6 +154,25 @@ def test_other_items_are_asked_about_and_the_old_setup_back_closes_the_problem(s
     assert world.problems == {}
 
 
+def test_answers_that_are_read_no_longer_are_a_problem_until_they_are(stores: Store) -> None:
+    world = World(stores, ONE)
+    given = [world.answer(task, "left") for task in range(3)]
+    world.pull()
+    world.answer(3, "left", "style")  # never read, so nothing is missed
+    del world.server.annotations[given[0]]
+    world.server.annotations[given[1]]["result"] = []  # somebody took the answer back
+    world.server.annotations[given[1]]["updated_at"] = "2033-05-18T03:33:20Z"
+    world.pull()
+    assert "reads_less" not in world.problems
+    data = world.server.tasks[world.tasks[2]]["data"]
+    lost = data.pop("text2")
+    world.pull()
+    assert "1 answer that was read before cannot be read now" in world.problems["reads_less"]
+    data["text2"] = lost
+    world.pull()
+    assert "reads_less" not in world.problems
+
+
 def test_a_setup_that_changes_before_the_first_answer_is_simply_read(stores: Store) -> None:
     world = World(stores, ONE)
     world.pull()

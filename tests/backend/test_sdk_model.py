@@ -99,8 +99,11 @@ def test_model_takes_events_as_either_generation_calls_it(tmp_path: Path, payloa
     program = (
         "import json, sys\nfrom evenhand.sdk_model import EvenhandModel\n"
         "model, data = EvenhandModel(), json.load(sys.stdin)\n"
+        "gone = {'annotations': [{'id': 5}], 'project': data['project']}\n"
         "print(json.dumps([model.fit((), event='ANNOTATION_CREATED', data=data, job_id='1', workdir='x'),"
-        " model.fit('ANNOTATION_CREATED', data), model.fit('ANNOTATION_CREATED', {}), model.fit(())]))"
+        " model.fit('ANNOTATION_CREATED', data), model.fit('ANNOTATION_CREATED', {}), model.fit(()),"
+        " model.process_event('ANNOTATIONS_DELETED', gone, '1', {}),"
+        " model.fit(event='ANNOTATION_CREATED', data=data, job_id='1')]))"
     )
     environment = {**os.environ, "MODEL_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
@@ -111,7 +114,7 @@ def test_model_takes_events_as_either_generation_calls_it(tmp_path: Path, payloa
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    first, second, refused, nothing = json.loads(done.stdout.splitlines()[-1])
-    assert first["ok"] is second["ok"] is True
+    first, second, refused, nothing, plural, named = json.loads(done.stdout.splitlines()[-1])
+    assert first["ok"] is second["ok"] is plural["ok"] is named["ok"] is True
     assert refused["error"]["code"] == "bad_payload"
     assert nothing == {}

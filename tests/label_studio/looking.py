@@ -63,6 +63,13 @@ def our_project(evenhand: Evenhand, ls_project: int) -> int:
         return next(p.id for p in store.projects.all() if p.ls_project_id == ls_project)
 
 
+def problems(evenhand: Evenhand, ls_project: int) -> set[str]:
+    """Codes of what is wrong with a project."""
+    with evenhand.store() as store:
+        ours = next(p.id for p in store.projects.all() if p.ls_project_id == ls_project)
+        return {problem.code for problem in store.problems.find(ours)}
+
+
 def views(label_studio: LabelStudioServer, project: int) -> list[Json]:
     """The tabs of a project."""
     found: list[Json] = label_studio.admin.call("GET", f"/api/dm/views/?project={project}")

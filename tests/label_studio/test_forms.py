@@ -11,7 +11,7 @@ import pytest
 from harness.label_configs import PAIRWISE_SIDE_BY_SIDE
 from harness.label_studio import LabelStudioServer, pairwise_result
 from tests.label_studio.conftest import Evenhand
-from tests.label_studio.looking import FIELDS, Json, alert_cards, answer, our_project, pair
+from tests.label_studio.looking import FIELDS, Json, alert_cards, answer, decide, our_project, pair
 
 pytestmark = [pytest.mark.labelstudio, pytest.mark.slow]
 
@@ -132,6 +132,14 @@ def test_a_removed_account_keeps_answers_flag_and_card(label_studio: LabelStudio
     evenhand.command("connect", str(project), *FIELDS, "--sides", "shuffled", *published)
     card = evenhand.wait_for("a card", lambda: alert_cards(label_studio, title))[str(leaver.id)]
     assert leaver.email in card["data"]["annotator"]
+    decide(people[1], card, "Confirm", "one side throughout")
+
+    def decided() -> list[str]:
+        with evenhand.store() as store:
+            known = store.decisions.current(our_project(evenhand, project))
+        return [known[key].decision for key in known if key == str(leaver.id)]
+
+    assert evenhand.wait_for("the decision", decided) == ["confirm"]
     label_studio.admin.call("DELETE", f"/api/users/{leaver.id}/")
     assert None in {a["completed_by"] for task in label_studio.export(project) for a in task["annotations"]}
     evenhand.command("sync", str(project), "--full")
@@ -147,6 +155,7 @@ def test_a_removed_account_keeps_answers_flag_and_card(label_studio: LabelStudio
         found = alert_cards(label_studio, title)[str(leaver.id)]
         return found if "removed (was" in found["data"]["annotator"] else None
 
+    assert decided() == ["confirm"]
     kept = evenhand.wait_for("the card under the former name", renamed)
     assert kept is not None
     assert (kept["data"]["answers"], kept["data"]["lean"]) == (card["data"]["answers"], card["data"]["lean"])

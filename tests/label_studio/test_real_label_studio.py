@@ -20,6 +20,7 @@ from tests.label_studio.looking import (
     exported,
     our_project,
     pair,
+    problems,
     stored,
 )
 
@@ -95,6 +96,17 @@ def test_event_without_the_secret_only_asks_for_a_look_and_doctor_tells(
     evenhand.wait_for("a look", lambda: stored(evenhand, project) == exported(label_studio, project))
     (hook,) = label_studio.admin.call("GET", f"/api/webhooks/?project={project}")
     assert SECRET_HEADER in hook["headers"], "the worker puts back what is missing"
+
+    # One that somebody takes away is put back, too, and named until events tell everything again.
+    crowd[1].annotate(task, "left")
+    evenhand.wait_for("an event", lambda: stored(evenhand, project) == exported(label_studio, project))
+    label_studio.admin.call("DELETE", f"/api/webhooks/{hook['id']}/")
+    crowd[2].annotate(task, "left")
+    assert f"FAIL project {project}: webhook" in evenhand.command("doctor", ok=False)
+    evenhand.stop()
+    evenhand.start()
+    evenhand.wait_for("a problem", lambda: "webhook_gone" in problems(evenhand, project))
+    assert len(label_studio.admin.call("GET", f"/api/webhooks/?project={project}")) == 1
 
 
 def simulate(crowd: list[Person], biased: dict[int, str], rng: random.Random) -> list[Json]:

@@ -26,6 +26,7 @@ from evenhand.projects.reading import check_answers, check_project, reading_of, 
 from evenhand.store import Store
 from evenhand.store.annotators import removed_name
 from fdr_core.inputs.label_studio.reading import Reading
+from fdr_core.report.words import plural
 
 Json = dict[str, Any]
 #: Hears how many pages, tasks and answers were read, and how many tasks there are.
@@ -149,25 +150,24 @@ def pull_project(
     store.projects.finish_pull(project.id, report.to_json(), watermark=watermark, was_full=full)
     resolve_read(store, project.id, newest=seen.newest, ahead=AHEAD_SECONDS)
     check_answers(store, store.projects.get(project.id))
-    report_less(store, project, report)
+    report_less(store, project.id)
     return report
 
 
-def report_less(store: Store, project: Project, report: PullReport) -> None:
-    """Where a pull reads less than was read before, say so: removed answers are one thing, others another."""
-    before, now = project.counts, store.projects.get(project.id).counts
-    lost = before.get("judged", 0) - now.get("judged", 0)
-    elsewhere = now.get("empty", 0) + now.get("unreadable", 0) - before.get("empty", 0) - before.get("unreadable", 0)
-    if report.is_first or lost <= 0 or elsewhere <= 0:
-        return
-    store.problems.open(
-        project.id,
-        "reads_less",
-        f"the last pull reads {lost:,} answers less than before: {elsewhere:,} that were read hold nothing now that "
-        "is understood",
-        "Look at the page Settings, under Reading: the control, the fields and what answers mean. Nothing is lost; a "
-        "full pull reads all answers again.",
-    )
+def report_less(store: Store, project_id: int) -> None:
+    """Where answers that were read before are not read now, say so, until they are read again."""
+    counts = store.projects.get(project_id).counts
+    lost = store.comparisons.no_longer_read(project_id) if counts.get("empty") or counts.get("unreadable") else 0
+    message = f"{plural(lost, 'answer')} that {'was' if lost == 1 else 'were'} read before cannot be read now"
+    known = {problem.code: problem.message for problem in store.problems.find(project_id)}.get("reads_less")
+    if not lost and known:
+        store.problems.resolve(project_id, "reads_less")
+    elif lost and known != message:
+        remedy = (
+            "Look at the page Settings, under Reading: the control, the fields and what answers mean. Nothing is lost; "
+            "a full pull reads all answers again."
+        )
+        store.problems.open(project_id, "reads_less", message, remedy)
 
 
 def _describe(client: LabelStudioClient, project: Project) -> Json:

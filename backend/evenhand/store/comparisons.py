@@ -328,6 +328,18 @@ class ComparisonStore(Aggregate):
         with self._database.read() as connection:
             return [dict(row._mapping) for row in connection.execute(query.order_by(comparisons.c.annotation_id))]
 
+    def no_longer_read(self, project_id: int) -> int:
+        """Answers that were judged once and hold nothing now, although nobody changed them."""
+        mine = (comparisons.c.project_id == project_id, ~comparisons.c.deleted, comparisons.c.first_seq.is_not(None))
+        edits = (
+            select(revisions.c.seq)
+            .where(revisions.c.project_id == project_id, revisions.c.kind == "edit")
+            .where(revisions.c.annotation_id == comparisons.c.annotation_id)
+        )
+        query = select(func.count()).where(*mine, comparisons.c.status.in_(("empty", "unreadable")), ~edits.exists())
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
+
     def words(self, project_id: int) -> list[Row]:
         """What was answered, word by word: how it is read, how often, and a task with it; most frequent first."""
         columns = (comparisons.c.word, comparisons.c.status, comparisons.c.outcome, comparisons.c.reason)
