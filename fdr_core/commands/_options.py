@@ -35,7 +35,7 @@ def _option(option: DetectOption) -> Option:
 def _type(option: DetectOption) -> click.ParamType[Any]:
     """What click checks before anything is read."""
     if option.choices:
-        return click.Choice(tuple(option.choices))
+        return click.Choice(tuple(option.choices), case_sensitive=False)
     if option.is_whole:
         return click.IntRange(int(option.low), None if math.isinf(option.high) else int(option.high))
     is_open = option.excludes_bounds
@@ -272,7 +272,7 @@ def lean_options(command: Command) -> Command:
         click.option("--family", multiple=True, metavar="NAME=FAMILY", help="Family of an annotator or item."),
         click.option(
             "--scope",
-            type=click.Choice(["each", "all"]),
+            type=click.Choice(["each", "all"], case_sensitive=False),
             default="each",
             show_default=True,
             help="Whether q holds for each lean's list, or for all of them together.",

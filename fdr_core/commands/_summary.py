@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from fdr_core.comparisons import Comparisons
+from fdr_core.inputs.sanity import repeats
 from fdr_core.report.opinions import holds_zero_words, strength
 from fdr_core.report.words import (
     NOTHING,
@@ -153,11 +155,13 @@ def _other_leans(lists: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def say_left_out(excluded: Mapping[str, int]) -> None:
-    """Count what was not judged, by reason; on the terminal's other stream, since this is no result."""
+def say_left_out(excluded: Mapping[str, int], comparisons: Comparisons | None = None) -> None:
+    """Count what was not judged, by reason, and what repeats; on the terminal's other stream, since it is no result."""
     counts = [f"{count:,} {left_out_words(reason)}" for reason, count in excluded.items() if count]
     if counts:
         click.echo(f"Left out: {printable('; '.join(counts))}", err=True)
+    for sentence in repeats(comparisons) if comparisons is not None else ():
+        click.echo(f"Note: {printable(sentence)}", err=True)
 
 
 def _table(rows: list[dict[str, Any]], width: int, decided_by: Any) -> list[str]:

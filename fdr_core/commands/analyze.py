@@ -133,7 +133,13 @@ FLAGS_FOUND = 1
 @click.option("--title", help="Title of the report [the data's name].")
 @click.option("--fail-on-flags", is_flag=True, help="Exit with 1 if anybody is flagged.")
 @click.option("--since", metavar="DATE|weeks", help="Whose lean has changed since then, or in some week.")
-@click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True, help="What sums the answers.")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES, case_sensitive=False),
+    default="auto",
+    show_default=True,
+    help="What sums the answers.",
+)
 @click.option("--master", help="Spark: address of the cluster [local[*]].")
 @detection_options()
 @format_options
@@ -186,7 +192,7 @@ def analyze(
         summed = sum_sources(data, engine=engine, master=master, reading=reading)
     if summed.statistics.annotators.tolist() == [POOLED]:
         click.echo(POOLED_NOTE, err=True)
-    say_left_out(summed.data.get("excluded") or {})
+    say_left_out(summed.data.get("excluded") or {}, summed.comparisons)
     with progress_bar() as progress:
         report = judge(summed, detection, asked, since=since, title=title, progress=progress)
     if pseudonymise:

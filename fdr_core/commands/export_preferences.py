@@ -71,7 +71,7 @@ def export_preferences(
     again = with_parent(again or file.with_name(f"{file.name.partition('.')[0]}.again.csv"))
     comparisons = Comparisons.from_file(file, **reading)
     wording = find_texts(file, texts=texts, prompt=prompt, limits=reading["limits"], fields=reading["fields"])
-    say_left_out(comparisons.excluded)
+    say_left_out(comparisons.excluded, comparisons)
     found = detect(comparisons, lbi=None, **detection)
     settled = preferences(comparisons, found, min_probability=min_probability)
     for sentence in (*found.audit.reasons, *found.audit.remedies, *filter(None, [settled.note])):

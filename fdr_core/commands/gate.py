@@ -74,7 +74,7 @@ def gate(
         raise click.UsageError("LOG is missing: name a judge's log, or ask with --plan how long it should be")
     paths = {path: with_parent(path) for path in (markdown_path, junit_path, badge_path) if path is not None}
     comparisons = Comparisons.from_file(log, **reading)
-    say_left_out(comparisons.excluded)
+    say_left_out(comparisons.excluded, comparisons)
     earlier = None if baseline is None else Comparisons.from_file(baseline, **reading)
     if asked.leans and (anytime or earlier is not None):
         raise click.UsageError("--lean does not go together with --anytime or --baseline; leave one of them out")

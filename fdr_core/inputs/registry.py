@@ -1,7 +1,7 @@
 """Every format that can be read, in the order in which they are tried, and what a file is recognised as."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -88,6 +88,8 @@ _KNOWN = {name for format in FORMATS.values() for name in format.uses}
 _MOST_KINDS, _FEW = 100, 5
 #: Of a column in a message.
 LONGEST_NAME = 60
+#: Columns that name an answer and nothing else.
+_IDS = ("annotation_id", "answer_id")
 _ANSWERS = {"choice", "outcome", "label"}
 
 
@@ -108,7 +110,11 @@ def detect_format(path: str | Path | Source, *, limits: Limits | None = None) ->
         Where the file cannot be read, or no format has these columns.
     """
     source = path if isinstance(path, Source) else Source(path, limits=limits)
-    return recognised_as(_find(source), source)
+    found, capitals = recognised_as(_find(source), source), _in_capitals(source)
+    if not capitals:
+        return found
+    used = {theirs: OWN.uses.get(ours, ours) for ours, theirs in capitals.items()}
+    return replace(found, columns=used, unused=tuple(name for name in source.names if name not in used))
 
 
 def read(
@@ -121,6 +127,7 @@ def read(
     swapped: Source | None = None,
 ) -> RawAnswers:
     """Read a source as the format asked for, as the one recognised, or by a map from our columns to the file's."""
+    mapping = _in_capitals(source) if format == "auto" and not mapping else mapping
     try:
         raw = _read(source, format, mapping, features, fields, swapped)
     except InputError:
@@ -130,8 +137,22 @@ def read(
     if not mapping and (any(raw.excluded.values()) or "records" in source.__dict__):
         _refuse_mixture(source, format)
     found = _find(source) if format == "auto" and not mapping else FORMATS.get(format)
+    for name in set(_IDS) & set(source.names):
+        _refuse_repeated(source, name)
     used = {*MAPPABLE, *(mapping or {}).values(), *(found.uses if found else ())}
     return replace(raw, unused=tuple(name for name in source.names if name not in used))
+
+
+def _refuse_repeated(source: Source, name: str) -> None:
+    """One answer twice would be evidence twice; rows that only look alike may be answers to a pair asked again."""
+    ids = source.frame([name], text=[name])[name]
+    again = ids.notna() & ids.duplicated()
+    if again.any():
+        first = int(np.argmax(again.to_numpy()))
+        raise InputError(
+            f"{source.where}{int(again.sum()):,} answers come a second time, first {name} {ids.iloc[first]!r} in row "
+            f"{first + 1}; remove the repeated rows"
+        )
 
 
 def _read(
@@ -167,13 +188,11 @@ def _read(
 
 def _find(source: Source) -> Format:
     found = _recognised(source)
+    if found is None and _in_capitals(source):
+        return OWN
     if found is None:
         tables.check_names(source.names, where=source.where)
-        names = [_shortened(name) for name in source.names[:20]]
-        raise InputError(
-            f"{source.where}no known format has these columns: {', '.join(names) or 'none'}; {EXPECTED}; rename the "
-            f"columns, or say which is which with --map, such as --map annotator={names[0] if names else 'judge'}"
-        )
+        raise InputError(source.where + _missing(source.names))
     return found
 
 
@@ -213,6 +232,32 @@ def _refuse_mixture(source: Source, format: str) -> None:
 
 def _recognised(source: Source) -> Format | None:
     return next((format for format in FORMATS.values() if format.recognises(source)), None)
+
+
+def _in_capitals(source: Source) -> dict[str, str]:
+    """From our columns to the source's, where it has them in capital letters and no format knows it otherwise."""
+    lower = {name.lower(): name for name in source.names if name.lower() in tables.KNOWN}
+    is_ours = {"annotator", "left", "right"} <= set(lower) and bool(_ANSWERS & set(lower))
+    if not is_ours or _recognised(source):
+        return {}
+    return {ours: theirs for ours, theirs in lower.items() if ours in MAPPABLE}
+
+
+def _missing(names: Sequence[str]) -> str:
+    """Every column of ours that is not there, with the nearest that is."""
+    wanted = [name for name in ("annotator", "left", "right") if name not in names]
+    wanted += [] if _ANSWERS & set(names) else ["choice"]
+    free = {name.lower(): name for name in names if name not in tables.KNOWN and len(name) <= LONGEST_NAME}
+    near = {name: free[like[0]] for name in wanted if (like := difflib.get_close_matches(name, free, n=1))}
+    found = ", ".join(_shortened(name) for name in names[:20]) or "none"
+    if not near and len(wanted) > 2:
+        such = f", such as --map annotator={_shortened(names[0])}" if len(names) > 2 else ""
+        return (
+            f"no known format has these columns: {found}; {EXPECTED}; rename the columns, or name them by --map{such}"
+        )
+    said = ", ".join(f"{name} (is it {near[name]}?)" if name in near else name for name in wanted)
+    maps = " ".join(f"--map {name}={near.get(name, '…')}" for name in wanted)
+    return f"missing: {said}; found: {found}; {EXPECTED}; rename the columns, or say {maps}"
 
 
 def _shortened(name: str) -> str:

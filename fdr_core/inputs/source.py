@@ -24,6 +24,7 @@ Record = Mapping[str, Any]
 
 STANDARD_INPUT = "-"
 _GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
+_OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _BLOCK = 1 << 20
 #: Records whose keys are looked at to name the columns of a JSON file.
 _SAMPLE = 50
@@ -116,6 +117,8 @@ class Source:
             return "parquet"
         if start.startswith(_ZIP):
             return _zip_kind(self._bytes(), self.where)
+        if start.startswith(_OLD_EXCEL):
+            raise InputError(f"{self.where}this is an old Excel workbook (.xls); save it as .xlsx or CSV")
         text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
         if text.startswith(b"["):
             return "json"

@@ -13,6 +13,7 @@ from fdr_core.audit import Audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.inputs.formats import Recognised, recognised_as
 from fdr_core.inputs.registry import FORMATS, detect_format
+from fdr_core.inputs.sanity import repeats
 from fdr_core.inputs.source import Limits, Source
 from fdr_core.judges.both_orders import both_orders
 
@@ -75,6 +76,7 @@ def examine(path: str | Path, *, sides: str = "audit", limits: Limits | None = N
     if n_swapped := sum(one.pairs for one in both_orders(comparisons)):
         can.append(f"Shown to the same annotator in both orders: {n_swapped:,} pairs.")
     (cannot if audited.how in ("none", "sides fixed") else can).extend(audited.reasons)
+    cannot += [f"Note: {sentence}." for sentence in repeats(comparisons)]
     few = int((np.bincount(comparisons.annotator) < least_evidence.UNITS).sum())
     if few:
         cannot.append(

@@ -56,7 +56,7 @@ def _setting_options(command: Command) -> Command:
 @click.argument("project", type=click.IntRange(min=1))
 @click.option(
     "--sides",
-    type=click.Choice(SIDES),
+    type=click.Choice(SIDES, case_sensitive=False),
     help="How sides were assigned: prepared (by `evenhand prepare`), shuffled (by you, per task), or unknown.",
 )
 @_setting_options
