@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-#: By the time they take.
-GROUPS = ("labelstudio", "browser", "spark", "postgres", "attacks")
+#: By the time they take; alone: with a Label Studio of their own, beside the shared one.
+GROUPS = ("labelstudio", "browser", "alone", "spark", "postgres", "attacks")
 MISSING_DATA = "data set not present: "
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -49,16 +49,18 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that need the same server share a process, so that it is started once; those that take longest go first."""
-    items.sort(key=lambda item: (*GROUPS, "").index(_group(item)))
+    items.sort(key=lambda item: ((*GROUPS, "").index(_group(item)), item.get_closest_marker("slow") is None))
     for item in items:
-        if (group := _group(item)) and hasattr(config, "workerinput"):
+        if (group := _group(item)) not in ("", "alone") and hasattr(config, "workerinput"):
             # What --dist loadgroup goes by; pytest-xdist 3.8 writes it where pytest 9.2 no longer looks.
             item._id = coerce_node_id(f"{item.nodeid}@{group}")
             assert item.nodeid.endswith(f"@{group}")
 
 
 def _group(item: pytest.Item) -> str:
-    return next((name for name in GROUPS if item.get_closest_marker(name)), "")
+    name = next((name for name in GROUPS if item.get_closest_marker(name)), "")
+    is_shared = "label_studio" in getattr(item, "fixturenames", ())
+    return "alone" if name == "labelstudio" and not is_shared else name
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

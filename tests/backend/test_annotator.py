@@ -110,6 +110,16 @@ def test_erasure_keeps_the_decision_chain_verifiable_and_tamper_evident(store: S
     assert store.decisions.verify(project.id).intact
 
 
+def test_erasure_empties_comments_that_name_the_person_and_those_about_the_person_alone(store: Store) -> None:
+    project = fill(store)
+    for who, comment in (("12", f"sits beside {NAME}"), (LEANS, "no name"), ("12", "nobody's")):
+        store.decisions.add(project.id, who, "watch", author="ana", comment=comment)
+    erase(store)
+    lines = [line for line in store.decisions.page(project.id).rows if line["decision"] == "watch"][:3]
+    assert [line["comment"] for line in lines] == ["nobody's", "", ""]
+    assert [line["annotator_id"][:6] for line in lines] == ["12", "erased", "12"]
+
+
 NO_REDACTIONS = (
     "annotator_id = 'erased-x', salt = '', redacted_by = 9, decision = 'dismiss'",
     "annotator_id = 'somebody', salt = '', redacted_by = 9",
