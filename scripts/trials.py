@@ -13,6 +13,7 @@ TRIALS: dict[str, tuple[str, ...]] = {
     "fuzz": ("tests.fuzz",),
     "storm": ("tests.label_studio.storm",),
     "releases": ("tests.label_studio.releases",),
+    "first-flag": ("tests.label_studio.first_flag",),
     "faults": ("tests.faults",),
     "attacks": ("tests.attacks", "--long"),
     "mutants": ("scripts.mutants",),

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from evenhand.administer.doctor import SUPPORTED
 
 from harness import components
 from harness.postgres import PostgresServer, running_postgres
+from tests.label_studio.releases import RELEASES
 
 
 @pytest.mark.postgres
@@ -49,3 +51,9 @@ def test_dataset_absent_skips_with_name_and_remedy(
 @pytest.mark.browser
 def test_chromium_program_exists(chromium: Path) -> None:
     assert chromium.is_file()
+
+
+def test_releases_of_label_studio_that_doctor_calls_tried_are_those_that_trials_run() -> None:
+    assert tuple(version.rpartition(".")[0] for version in reversed(RELEASES)) == SUPPORTED
+    locked = (components.ROOT / "requirements-label-studio.lock").read_text(encoding="utf-8")
+    assert f"label-studio=={RELEASES[0]} " in locked

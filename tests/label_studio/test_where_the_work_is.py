@@ -34,7 +34,7 @@ from tests.label_studio.looking import (
     shown_tasks,
     stored,
 )
-from tests.label_studio.storm import storm
+from tests.label_studio.storm import FORMS, storm
 
 pytestmark = [pytest.mark.labelstudio, pytest.mark.slow]
 
@@ -292,5 +292,5 @@ def test_what_was_lost_is_read_right_after_a_start(
 def test_store_equals_the_export_after_a_storm(
     label_studio: LabelStudioServer, evenhand: Evenhand, crowd: list[Person]
 ) -> None:
-    weather = storm(label_studio, evenhand, crowd[:5], operations=40, seed=2)
+    weather = storm(label_studio, evenhand, crowd[:5], operations=40, seed=2, forms=(FORMS[0], FORMS[3]))
     assert weather.done.total() >= 40
