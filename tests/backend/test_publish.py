@@ -156,7 +156,6 @@ def test_columns_say_whose_answer_the_consensus_and_the_weight_only_where_asked_
     world.configure(tab=True)
     world.publish()
     assert world.columns() == {}
-
     world.store.projects.set_config(
         world.project.id, parse_config({"publish": {"tab": True, "columns": True}, "review_tasks": 2})
     )
@@ -263,6 +262,16 @@ def test_card_shows_pairs_that_weigh_most_and_what_others_did(world: World) -> N
     assert "chose left, where the consensus is" in page
     assert "<br>left: " in page
     assert f'href="{URL}/projects/1/data?task=' in page
+
+
+def test_card_shows_the_texts_that_annotators_saw_where_items_are_named_by_ids(world: World) -> None:
+    for number, task in world.server.tasks.items():
+        task["data"].update(id1=f"model {number}", id2="model 0")
+    world.store.projects.set_config(world.project.id, world.config(item_left="id1", item_right="id2"))
+    world.pull()
+    world.run({}, {"2": 0.5})
+    assert world.publish().written["cards_created"] == 1
+    assert "<br>left: item " in world.cards()["2"]["data"]["card"]
 
 
 def test_warning_says_to_which_side(world: World) -> None:

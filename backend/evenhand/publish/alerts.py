@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -10,8 +11,9 @@ from urllib.parse import quote
 
 from evenhand.domain import Kind, Project, ProjectRef, shown_name
 from evenhand.label_studio.client import ensure_webhook, project_epoch, reached_at, user_names
-from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT
+from evenhand.label_studio.payloads import ALERT_ANNOTATOR, ALERT_PROJECT, item_of
 from evenhand.label_studio.transport import LabelStudioMissingError
+from evenhand.projects.reading import reading_of, setup_of
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.publish.context import Context, content_hash
 from evenhand.publish.tabs import MOST_ANSWERS, heaviest, task_link, view_data
@@ -307,13 +309,11 @@ def _card(context: Context, annotator: str, **facts: Any) -> Card:
         return Card(annotator=shown, name=shown, **described)
     person = store.annotators.get(project.id, [annotator]).get(annotator)
     weighed = heaviest(store, project, context.run, annotator, most=EXAMPLES)
-    labels = store.items.labels(project.id, {one.row[side] for one in weighed for side in ("left_item", "right_item")})
     examples = tuple(
         Example(
             one.row["task_id"],
             task_link(project, context.settings, one.row["task_id"]),
-            labels.get(one.row["left_item"], one.row["left_item"]),
-            labels.get(one.row["right_item"], one.row["right_item"]),
+            *_texts(context, one.row),
             one.row["outcome"],
             one.expected,
         )
@@ -323,6 +323,21 @@ def _card(context: Context, annotator: str, **facts: Any) -> Card:
     others = history_words(history, store.annotators.get(project.id)) if history else ""
     described |= {"name": shown_name(person, annotator), "examples": examples, "others": others}
     return Card(annotator=annotator, link=_link(context, annotator), **described)
+
+
+def _texts(context: Context, row: Mapping[str, Any]) -> tuple[str, str]:
+    """The two items as the annotator saw them: where they are named by other fields, Label Studio has the texts."""
+    project, items = context.project, (row["left_item"], row["right_item"])
+    reading, setup = reading_of(project), setup_of(project.label_config)
+    control = setup.control(reading.control) if reading else None
+    shown = [setup.fields.get(name) for name in control.to_name] if control else []
+    if reading and len(shown) == 2 and None not in shown and shown != [reading.item_left, reading.item_right]:
+        with suppress(LabelStudioMissingError):
+            data = context.client.task(row["task_id"])["data"]
+            seen = tuple(item_of(data, str(name))[1] for name in shown)
+            return seen[0] or items[0], seen[1] or items[1]
+    labels = context.store.items.labels(project.id, set(items))
+    return labels.get(items[0], items[0]), labels.get(items[1], items[1])
 
 
 def _counts(answers: list[Json]) -> Json:
