@@ -4,7 +4,7 @@ from fdr_core.audit.coins import coins_per_annotator, effective_coins
 from fdr_core.audit.decision import FEWEST_TO_COMPARE, METHODS, SIDES, Audit, audit
 from fdr_core.audit.figures import FEW_COINS, AuditInput
 from fdr_core.audit.look import PLACED
-from fdr_core.audit.sides import Z_LIMIT, sides_z
+from fdr_core.audit.sides import sides_z
 
 __all__ = [
     "FEWEST_TO_COMPARE",
@@ -12,7 +12,6 @@ __all__ = [
     "METHODS",
     "PLACED",
     "SIDES",
-    "Z_LIMIT",
     "Audit",
     "AuditInput",
     "audit",

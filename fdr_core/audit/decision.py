@@ -340,14 +340,14 @@ def _both_orders(case: _Case) -> _Ending:
         f"Both orders were shown: {100 * case.orders.share:.0f} % of the answers belong to pairs that the same "
         "annotator saw either way round, so its two choices can be compared."
     )
-    look = look_at_orders(case.answers, case.data, case.orders, case.figures)
+    objection = look_at_orders(case.answers, case.data, case.orders, case.figures)
     if case.sides == "random":
         case.figures["stated_random"] = True
         case.say("The owner states that chance decided which order came first, or that judges have no memory of it.")
-        case.say(f"The data speak against it; please check: {look.objection}" if look.objection else "")
-    elif look.objection:
+        case.say(f"The data speak against it; please check: {objection}" if objection else "")
+    elif objection:
         case.say(
-            f"Cannot be judged: {look.objection}",
+            f"Cannot be judged: {objection}",
             "Let `evenhand prepare --both-orders` draw the first order, or state sides='random' for judges without "
             "memory.",
         )

@@ -15,9 +15,10 @@ from fdr_core.audit.coins import OrdersShown, effective_coins
 from fdr_core.audit.figures import AuditInput, describe
 from fdr_core.audit.sides import (
     HARMLESS,
+    LEVEL,
+    OVERALL,
+    OVERALL_SMALL_TEAM,
     SMALL_TEAM,
-    Z_LIMIT,
-    Z_LIMIT_SMALL_TEAM,
     Gaps,
     GroupTest,
     balance,
@@ -95,9 +96,10 @@ def look_at_sides(answers: Answers, data: AuditInput, figures: dict[str, Any]) -
 
 def _z_limit(data: AuditInput, figures: dict[str, Any]) -> float:
     """Of all coins together: recorded ones are refused by the level of the other tests, since nothing takes over."""
-    if data.coin_source == "coin":
-        return round(-float(ndtri(level_of_each(1, figures["coins"]) / 2)), 2)
-    return Z_LIMIT_SMALL_TEAM if figures["annotators"] < SMALL_TEAM else Z_LIMIT
+    level = LEVEL
+    if data.coin_source != "coin":
+        level = OVERALL_SMALL_TEAM if figures["annotators"] < SMALL_TEAM else OVERALL
+    return round(-float(ndtri(level_of_each(1, figures["coins"], level) / 2)), 2)
 
 
 def _objections(gaps: Gaps, limit: float, data: AuditInput, figures: dict[str, Any]) -> Iterator[SidesLook]:
@@ -176,26 +178,17 @@ def _skips_object(figures: dict[str, Any]) -> Iterator[SidesLook]:
         )
 
 
-@dataclass(frozen=True)
-class OrdersLook:
-    """Which of both orders came first: whether by chance, as far as can be told, and whether that matters.
+def look_at_orders(answers: Answers, data: AuditInput, orders: OrdersShown, figures: dict[str, Any]) -> str:
+    """Why nobody can be judged by both orders; "" where nothing speaks against it.
 
-    ``objection`` : why nobody can be judged; "" where nothing speaks against it.
-    """
-
-    objection: str
-    remedy: str = _PREPARE
-
-
-def look_at_orders(answers: Answers, data: AuditInput, orders: OrdersShown, figures: dict[str, Any]) -> OrdersLook:
-    """Ask whether chance decided which order came first, and whether choices drift from the first to the second.
+    Did chance decide which order came first, and do choices drift from the first to the second?
 
     People who answer one order after the other may change their mind in between; where the first order is the same for
     everybody, that looks like a lean.
     """
     passes = _Passes.of(answers, data, orders)
     if passes is None:
-        return OrdersLook("")
+        return ""
     coin, first = passes.coin, passes.first
     is_recorded = data.coin_source == "coin"
     if not is_recorded:
@@ -207,18 +200,18 @@ def look_at_orders(answers: Answers, data: AuditInput, orders: OrdersShown, figu
     look = look_at_sides(shown, own, seen)
     figures.update({name: seen[name] for name in seen if name.startswith("sides_p_by_")})
     if look.found == PLACED:
-        return OrdersLook(f"chance did not decide which of both orders came first. {look.reason}")
+        return f"chance did not decide which of both orders came first. {look.reason}"
     if not is_recorded and not look.is_testable and seen["coins"] < len(shown):
-        return OrdersLook("one of both orders came first for everybody, so a change of mind looks like a lean.")
+        return "one of both orders came first for everybody, so a change of mind looks like a lean."
     tests = list(drift(first.annotator[passes.changed], passes.chosen, coin[passes.changed], data.item_class))
     for test in tests:
         figures[f"sides_p_by_{test.name.replace(' ', '_')}"] = round(test.p_value, 6)
         if test.p_value < level_of_each(len(tests), seen["coins"]) and seen["shared_answers"] > 0:
-            return OrdersLook(
+            return (
                 f"answers to the second order of a pair drift from those to the first (p = {test.p_value:.1g}), and "
                 "one coin decided for several people which came first."
             )
-    return OrdersLook("")
+    return ""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,10 @@ from fdr_core.codes import compact_codes, distinct_pairs, first_rows, joint_code
 from fdr_core.design import item_solver, ridge_for
 from fdr_core.types import Floats, Ints
 
-#: |z| beyond which sides are taken as not random; stricter for small teams, where a flip in error weighs more.
-#: With the tests over groups a sound design fails in about one of a hundred cases, in a small team in four.
-Z_LIMIT, Z_LIMIT_SMALL_TEAM, SMALL_TEAM = 2.65, 2.05, 30
-#: Level of all tests over groups (items, classes of items, annotators, batches, strata) together, in all runs.
-LEVEL = 0.005
+#: How often a sound design may be taken for one whose sides were placed, in all runs together: by |z| over all coins,
+#: where nobody recorded them (more often in small teams, where a flip in error weighs more), and by all tests over
+#: groups (items, classes of items, annotators, batches, strata) together.
+OVERALL, OVERALL_SMALL_TEAM, SMALL_TEAM, LEVEL = 0.05, 0.1, 30, 0.005
 #: Runs with about so many coins share a half of the level; with twice as many a sixth, then a twelfth, and so on.
 FIRST_COINS = 100
 #: A lean of the design is harmless while ``lean x sqrt(90th percentile of n_j)`` stays below this: with sides that far
@@ -113,14 +112,14 @@ class GroupTest:
     lean: float
 
 
-def level_of_each(n_tests: int, n_coins: int) -> float:
-    """Level of each of several tests at a run with so many coins.
+def level_of_each(n_tests: int, n_coins: int, level: float = LEVEL) -> float:
+    """Level of each of several tests at a run with so many coins, of a ``level`` for all tests and runs.
 
     Runs are many and see nearly the same coins; all runs up to the k-th doubling of the coins get 1 / (k (k + 1)) of
     the level, which sums to 1 however long the project lives.
     """
     k = 1 + int(math.log2(max(n_coins / FIRST_COINS, 1.0)))
-    return LEVEL / max(n_tests, 1) / (k * (k + 1))
+    return level / max(n_tests, 1) / (k * (k + 1))
 
 
 def group_tests(

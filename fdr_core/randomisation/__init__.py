@@ -12,21 +12,20 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fdr_core import least_evidence
 from fdr_core.answers import Answers
 from fdr_core.errors import ConfigurationError
 from fdr_core.randomisation.both_orders import both_orders
 from fdr_core.randomisation.coins import Crowd, own_coins, sides_fixed
 from fdr_core.randomisation.parts import Spoken, Told
 from fdr_core.randomisation.placed import RelativeLeans
-from fdr_core.randomisation.results import Tested, Tests
+from fdr_core.randomisation.results import Tests
 from fdr_core.randomisation.shared import shared_coins
 from fdr_core.types import Ints, Words
 
 __all__ = ["WAYS", "Tests", "test_annotators"]
 
 #: Ways to test, by the design that they are for.
-WAYS: Mapping[str, Callable[[Crowd], Tested]] = MappingProxyType(
+WAYS: Mapping[str, Callable[[Crowd], Tests]] = MappingProxyType(
     {
         "own coins": own_coins,
         "shared coins": shared_coins,
@@ -80,23 +79,9 @@ def test_annotators(
     if how not in WAYS:
         raise ConfigurationError(f"how was {how!r}; expected one of {', '.join(WAYS)}")
     if not len(judged):
-        none = np.zeros(0)
-        return Tests(none, none, np.zeros(0, dtype=np.int64), how, False, none, none, True)
-    tested = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key, placed, told))
-    speaks = tested if tested.spoken is None else tested.spoken
-    if tested.spoken is not None and leans_of is not None:
-        leans = leans_of(tested.spoken)
-    is_enough = (speaks.p_value <= least_evidence.P_VALUE) & (speaks.n_units >= least_evidence.UNITS)
-    return Tests(
-        p_value=np.where(is_enough & (speaks.side == leans[judged]), speaks.p_value, 1.0),
-        weight=tested.weight,
-        side=speaks.side,
-        kind=how,
-        uses_storey=tested.are_independent,
-        plain_p_value=tested.p_value,
-        above_half=tested.above_half,
-        converged=tested.converged,
-        notes=tested.notes,
-        log_e=tested.log_e,
-        spoken=tested.spoken,
-    )
+        none, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
+        return Tests(none, none, none, nobody, nobody, converged=True, uses_storey=False, kind=how)
+    tests = WAYS[how](Crowd(answers, n_items, n_annotators, judged, ridge, part_key, placed, told))
+    if tests.spoken is not None and leans_of is not None:
+        leans = leans_of(tests.spoken)
+    return tests.limited(how, leans[judged])

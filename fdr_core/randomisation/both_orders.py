@@ -12,12 +12,12 @@ import numpy as np
 from fdr_core.answers import Answers
 from fdr_core.randomisation.coins import Crowd, examine_units
 from fdr_core.randomisation.convolution import group_starts
-from fdr_core.randomisation.results import Tested
+from fdr_core.randomisation.results import Tests
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.types import Ints, Mask
 
 
-def both_orders(crowd: Crowd) -> Tested:
+def both_orders(crowd: Crowd) -> Tests:
     """Test annotators on the pairs that they saw equally often in either order."""
     coin, is_balanced = paired_coins(crowd.answers)
     paired = replace(crowd, answers=crowd.answers.with_coin(coin))

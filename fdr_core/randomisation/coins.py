@@ -22,7 +22,7 @@ from fdr_core.randomisation.convolution import SignSums
 from fdr_core.randomisation.parts import Told, smallest_of
 from fdr_core.randomisation.placed import RelativeLeans, relative_leans
 from fdr_core.randomisation.plan import ROOM, leaning_shares, planned_thresholds, weights_at
-from fdr_core.randomisation.results import Tested, sign_tests
+from fdr_core.randomisation.results import Tests, sign_tests
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.types import Floats, Ints, Words
 
@@ -67,7 +67,7 @@ class Crowd:
         )
 
 
-def own_coins(crowd: Crowd) -> Tested:
+def own_coins(crowd: Crowd) -> Tests:
     """Test annotators who share no coin: every answer is weighed by what all others say about its items."""
     consensus = crowd.consensus()
     units = UnitRows.of(crowd.answers, crowd.judged, crowd.n_annotators)
@@ -84,7 +84,7 @@ def examine_units(
     *,
     room: float = ROOM,
     may_share: bool = True,
-) -> Tested:
+) -> Tests:
     """Weigh the answers, test every annotator, and weigh the tests by what the choices say.
 
     Where tests are independent of each other, or nearly so although annotators share coins, weights also know from the
@@ -100,14 +100,14 @@ def examine_units(
     if crowd.told is not None:
         whole = tests.p_value, tests.side, n_telling
         spoken = smallest_of(whole, units, value, support, crowd.told, len(crowd.answers))
-    return Tested(
+    return Tests(
         tests.p_value,
         tests.above_half,
         weights_at(planned, leaning),
         tests.side,
         n_telling,
         converged=consensus.converged and evidence.converged,
-        are_independent=are_independent,
+        uses_storey=are_independent,
         spoken=spoken,
     )
 
@@ -161,7 +161,7 @@ def common_coins(crowd: Crowd, units: UnitRows, value: Floats) -> float:
     return float((together.data[others] ** 2).sum() / m)
 
 
-def sides_fixed(crowd: Crowd) -> Tested:
+def sides_fixed(crowd: Crowd) -> Tests:
     """Test annotators against the crowd's median with the sides as they stood; weights as where coins decided."""
     placed = crowd.placed or relative_leans(crowd.answers, crowd.n_items, crowd.n_annotators)
     consensus = crowd.consensus()

@@ -19,7 +19,7 @@ from fdr_core.consensus.logistic_fit import LEAN, SLOPE, Incidence, LogisticFit,
 from fdr_core.consensus.logistic_ranking import spread_beyond_noise
 from fdr_core.leans import RELATIVE, Leans
 from fdr_core.randomisation.convolution import SMALLEST_P
-from fdr_core.randomisation.results import Tested
+from fdr_core.randomisation.results import Tests
 from fdr_core.types import Floats, Ints, Mask
 
 #: Prior standard deviation of leans on the logit scale: wide, so that a leaner is not taken for an honest annotator
@@ -49,11 +49,11 @@ class RelativeLeans:
         """Two-sided."""
         return np.asarray(np.clip(2 * ndtr(-np.abs(self.z)), SMALLEST_P, 1.0))
 
-    def tested(self, judged: Ints, weight: Floats, n_pairs: Ints) -> Tested:
+    def tested(self, judged: Ints, weight: Floats, n_pairs: Ints) -> Tests:
         """The tests of the judged; ``n_pairs`` that each of them compared."""
         p_value, side = self.p_value[judged], np.sign(self.z[judged]).astype(np.int64)
         half = np.full(len(judged), 0.5)
-        return Tested(p_value, half, weight, side, n_pairs, self.converged, are_independent=True, notes=(_NOTE,))
+        return Tests(p_value, half, weight, side, n_pairs, self.converged, uses_storey=True, notes=(_NOTE,))
 
 
 def relative_leans(answers: Answers, n_items: int, n_annotators: int) -> RelativeLeans:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fdr_core import least_evidence
 from fdr_core.codes import by_rows
 from fdr_core.randomisation.convolution import SMALLEST_P, Block, SignSums
 from fdr_core.randomisation.parts import Spoken
@@ -22,30 +23,39 @@ class Tests:
 
     Attributes
     ----------
-    p_value : (m,) two-sided; 1 where the bias is no lean of interest, or the evidence less than the least.
+    plain_p_value : (m,) two-sided, of all answers together.
+    above_half : (m,) null probability of a plain p-value above one half.
     weight : (m,) of mean 1.
     side : (m,) 1 where the statistic speaks for the left side, -1 for the right, 0 for neither.
-    kind : how annotators were tested.
-    uses_storey : whether the list may estimate how many are honest.
-    plain_p_value : (m,) before these limits were applied, of all answers together.
-    above_half : (m,) null probability of a plain p-value above one half.
+    n_units : (m,) how many coins, or pairs, the test rests on.
     converged : whether every fit behind the weights settled.
+    uses_storey : whether tests of the honest are as good as independent, so that the list may estimate how many are.
     notes : what a reader should know.
     log_e : (m,) log e-values that hold under any dependence, where tests of honest annotators depend on each other.
     spoken : which part of the answers speaks, where parts are tested.
+    kind : how annotators were tested.
+    p_value : (m,) of what speaks; 1 where the bias is no lean of interest, or the evidence less than the least.
     """
 
-    p_value: Floats
-    weight: Floats
-    side: Ints
-    kind: str
-    uses_storey: bool
     plain_p_value: Floats
     above_half: Floats
+    weight: Floats
+    side: Ints
+    n_units: Ints
     converged: bool
+    uses_storey: bool
     notes: tuple[str, ...] = ()
     log_e: Floats | None = None
     spoken: Spoken | None = None
+    kind: str = ""
+    p_value: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def limited(self, kind: str, leans: Ints) -> Tests:
+        """The p-values that count, where ``leans`` names the side of interest of each."""
+        speaks_for = self if self.spoken is None else self.spoken
+        is_enough = (self.told_p_value <= least_evidence.P_VALUE) & (speaks_for.n_units >= least_evidence.UNITS)
+        p_value = np.where(is_enough & (speaks_for.side == leans), self.told_p_value, 1.0)
+        return replace(self, p_value=p_value, side=speaks_for.side, kind=kind)
 
     @property
     def told_p_value(self) -> Floats:
@@ -60,31 +70,12 @@ class Tests:
             p_value=self.p_value[chosen],
             weight=weight / max(float(weight.mean()), 1e-300) if len(weight) else weight,
             side=self.side[chosen],
+            n_units=self.n_units[chosen],
             plain_p_value=self.plain_p_value[chosen],
             above_half=self.above_half[chosen],
             log_e=None if self.log_e is None else self.log_e[chosen],
             spoken=None if self.spoken is None else self.spoken.of(chosen),
         )
-
-
-@dataclass(frozen=True)
-class Tested:
-    """What one way of testing finds, before the limits on the bias and on the evidence.
-
-    ``n_units``: (m,) how many coins, or pairs, the test rests on.
-    ``are_independent``: p-values of honest annotators are independent of each other, or nearly so.
-    """
-
-    p_value: Floats
-    above_half: Floats
-    weight: Floats
-    side: Ints
-    n_units: Ints
-    converged: bool
-    are_independent: bool
-    notes: tuple[str, ...] = ()
-    log_e: Floats | None = None
-    spoken: Spoken | None = None
 
 
 @dataclass(frozen=True)

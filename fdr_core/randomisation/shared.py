@@ -16,7 +16,7 @@ from fdr_core.codes import compact_codes, mix, smallest_by
 from fdr_core.consensus.honest import Consensus
 from fdr_core.randomisation.coins import Crowd, examine_units
 from fdr_core.randomisation.convolution import group_starts
-from fdr_core.randomisation.results import Tested
+from fdr_core.randomisation.results import Tests
 from fdr_core.randomisation.units import UnitRows
 from fdr_core.types import Floats, Ints, Mask
 
@@ -169,11 +169,11 @@ class _OwnScores:
 #: Parts of the coins: so many, and fewer where there are many answers and each part has enough.
 PARTS, MANY_ANSWERS, PARTS_OF_MANY = 20, 50_000, 5
 #: Bets on a part know about so many groups of earlier parts.
-BLOCKS, BLOCKS_OF_MANY = 10, 3
+BLOCKS, BLOCKS_OF_MANY = 5, 3
 _UNITS_AT_ONCE = 50_000
 
 
-def shared_coins(crowd: Crowd) -> Tested:
+def shared_coins(crowd: Crowd) -> Tests:
     """Test annotators who met the same coins: an answer is weighed by answers under other coins only.
 
     Utilities for the answers under a coin come from the other parts of the coins (items of their own leave every answer

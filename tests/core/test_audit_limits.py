@@ -125,9 +125,11 @@ def test_design_that_cannot_be_decomposed_is_not_separable(monkeypatch: pytest.M
     assert "cannot be told from item scores" in found.reasons[-1]
 
 
-@pytest.mark.parametrize(("m", "limit"), [(29, 2.05), (30, 2.65)])
-def test_limit_is_stricter_for_teams_below_thirty(m: int, limit: float) -> None:
+@pytest.mark.parametrize(("m", "limit"), [(29, 2.81), (30, 3.02)])
+def test_limit_is_stricter_for_teams_below_thirty_and_shares_its_level_over_runs(m: int, limit: float) -> None:
     assert audit(put(mixed_crowd(m, size=40 * m)), q=0.1).figures["sides_z_limit"] == limit
+    later = audit(put(mixed_crowd(m, size=160 * m)), q=0.1).figures["sides_z_limit"]
+    assert limit < later < 4
 
 
 @pytest.mark.parametrize(("n_skips", "undo"), [(9, False), (30, True)])
