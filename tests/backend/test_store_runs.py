@@ -355,10 +355,15 @@ def test_project_description_older_than_the_known_one_is_ignored(store: Store, p
     assert store.projects.describe(project.id, title="old", ls_updated_at=100.0).title == "new"
 
 
-def test_problem_raised_again_is_counted_and_can_be_resolved(store: Store, project: Project) -> None:
-    for project_id in (None, project.id, project.id):
+def test_problem_raised_again_is_counted_once_a_second_and_can_be_resolved(
+    store: Store, project: Project, clock: FakeClock
+) -> None:
+    for project_id, later in ((None, 0.0), (project.id, 0.0), (project.id, 0.5), (project.id, 1.5), (project.id, -9.0)):
+        clock.now += later
         store.problems.open(project_id, "token", "expired", "make a new one")
-    assert [problem.count for problem in store.problems.find(project.id)] == [2]
+    assert [problem.count for problem in store.problems.find(project.id)] == [3]
+    store.problems.open(project.id, "token", "taken away", "make a new one")
+    assert [(problem.count, problem.message) for problem in store.problems.find(project.id)] == [(4, "taken away")]
     assert store.problems.resolve(project.id, "token")
     assert not store.problems.resolve(project.id, "token")
     assert [problem.project_id for problem in store.problems.find()] == [None]

@@ -78,38 +78,36 @@ class NotificationStore(Aggregate):
             )
 
 
+#: A problem said again sooner, in the same words, is the same: every event may say it, and a write each is dear.
+SAME_SECONDS = 1.0
+
+
 class ProblemStore(Aggregate):
     """Problems, opened by the service and resolved by it or by a person."""
 
     def open(self, project_id: int | None, code: str, message: str, remedy: str) -> None:
         """Record something a person should look at; a repeat of an open problem is counted, not added."""
-        now = self._database.clock()
-        is_open = (problems.c.project_id.is_not_distinct_from(project_id), problems.c.code == code)
+        now, is_open = self._database.clock(), _is_open(project_id, code)
+        same_words = (problems.c.message == message, problems.c.remedy == remedy)
+        just_said = (*same_words, problems.c.last_at.between(now - SAME_SECONDS, now))
+        with self._database.read() as connection:
+            if connection.execute(select(problems.c.id).where(*is_open, *just_said).limit(1)).first() is not None:
+                return
         with self._database.write() as connection:
-            again = (
-                update(problems)
-                .where(*is_open, problems.c.resolved_at.is_(None))
-                .values(message=message, remedy=remedy, last_at=now, count=problems.c.count + 1)
-            )
-            if connection.execute(again).rowcount == 0:
+            values = {"message": message, "remedy": remedy, "last_at": now, "count": problems.c.count + 1}
+            if connection.execute(update(problems).where(*is_open).values(**values)).rowcount == 0:
                 values = {"code": code, "message": message, "remedy": remedy, "first_at": now, "last_at": now}
                 connection.execute(problems.insert().values(project_id=project_id, count=1, **values))
 
     def resolve(self, project_id: int | None, code: str) -> bool:
         """Close an open problem; whether there was one."""
-        is_open = (
-            problems.c.project_id.is_not_distinct_from(project_id),
-            problems.c.code == code,
-            problems.c.resolved_at.is_(None),
-        )
+        is_open = _is_open(project_id, code)
         with self._database.read() as connection:
             if connection.execute(select(problems.c.id).where(*is_open).limit(1)).first() is None:
                 return False
         with self._database.write() as connection:
-            return (
-                connection.execute(update(problems).where(*is_open).values(resolved_at=self._database.clock())).rowcount
-                > 0
-            )
+            closed = connection.execute(update(problems).where(*is_open).values(resolved_at=self._database.clock()))
+            return closed.rowcount > 0
 
     def resolve_all(self, project_id: int) -> None:
         """Close every problem of a project that is let go."""
@@ -127,3 +125,9 @@ class ProblemStore(Aggregate):
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(problems.c.last_at.desc(), problems.c.id.desc()).limit(500))
             return [Problem(**row._mapping) for row in rows]
+
+
+def _is_open(project_id: int | None, code: str) -> tuple[Any, ...]:
+    """The condition of a problem that nobody resolved yet."""
+    mine = problems.c.project_id.is_not_distinct_from(project_id)
+    return mine, problems.c.code == code, problems.c.resolved_at.is_(None)
