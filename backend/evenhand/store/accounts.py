@@ -16,8 +16,7 @@ class SecretStore(Aggregate):
     def get(self, name: str) -> str:
         """A random secret all replicas share, made on first use."""
         query = select(secrets.c.value).where(secrets.c.name == name)
-        with self._database.read() as connection:
-            value = connection.execute(query).scalar()
+        value = self._database.fetch(query).scalar()
         if value is not None:
             return str(value)
         insert = self._database.insert(secrets).values(name=name, value=randomness.token_urlsafe(48))
@@ -31,11 +30,9 @@ class SecretStore(Aggregate):
 
     def delete(self, name: str) -> None:
         """Forget a secret that is kept elsewhere now."""
-        with self._database.read() as connection:
-            if connection.execute(select(secrets.c.name).where(secrets.c.name == name)).first() is None:
-                return
-        with self._database.write() as connection:
-            connection.execute(delete(secrets).where(secrets.c.name == name))
+        if self._database.fetch(select(secrets.c.name).where(secrets.c.name == name)).first() is None:
+            return
+        self._database.change(delete(secrets).where(secrets.c.name == name))
 
 
 LINK = ("ls_url", "ls_user", "linked_by")
@@ -72,30 +69,25 @@ class UserStore(Aggregate):
 
     def get(self, name: str) -> Account | None:
         """An account; None if nobody has that name."""
-        with self._database.read() as connection:
-            row = connection.execute(select(users).where(users.c.name == normal_name(name))).first()
+        row = self._database.fetch(select(users).where(users.c.name == normal_name(name))).first()
         return None if row is None else Account(**row._mapping)
 
     def all(self) -> list[Account]:
         """All accounts by name."""
-        with self._database.read() as connection:
-            return [Account(**row._mapping) for row in connection.execute(select(users).order_by(users.c.name))]
+        return [Account(**row._mapping) for row in self._database.fetch(select(users).order_by(users.c.name))]
 
     def names(self) -> list[str]:
         """Names of all accounts."""
-        with self._database.read() as connection:
-            return list(connection.execute(select(users.c.name).order_by(users.c.name)).scalars())
+        return list(self._database.fetch(select(users.c.name).order_by(users.c.name)).scalars())
 
     def exist(self) -> bool:
         """Whether any account exists."""
-        with self._database.read() as connection:
-            return connection.execute(select(users.c.name).limit(1)).first() is not None
+        return self._database.fetch(select(users.c.name).limit(1)).first() is not None
 
     def delete(self, name: str) -> None:
         """Remove an account; raises NotFoundError."""
-        with self._database.write() as connection:
-            if connection.execute(delete(users).where(users.c.name == normal_name(name))).rowcount == 0:
-                raise NotFoundError(f"there is no account {name!r}; `evenhand users list` shows them")
+        if self._database.change(delete(users).where(users.c.name == normal_name(name))).rowcount == 0:
+            raise NotFoundError(f"there is no account {name!r}; `evenhand users list` shows them")
 
 
 FREE_FAILURES = 5
@@ -109,8 +101,7 @@ class LoginStore(Aggregate):
     def delay(self, key: str) -> float:
         """Seconds this caller must wait before the next attempt."""
         query = select(login_failures.c.blocked_until).where(login_failures.c.key == key)
-        with self._database.read() as connection:
-            until = connection.execute(query).scalar()
+        until = self._database.fetch(query).scalar()
         delay = until - self._database.clock() if until is not None else 0.0
         return delay if 0.0 < delay <= LONGEST_BLOCK else 0.0  # a longer one was written before the clock was set back
 

@@ -110,9 +110,8 @@ class AnnotatorStore(Aggregate):
         statement = update(annotators).where(
             annotators.c.project_id == project_id, annotators.c.annotator_id == bindparam("key")
         )
-        with self._database.write() as connection:
-            if values:
-                connection.execute(statement.values(team=bindparam("new_team")), values)
+        if values:
+            self._database.change(statement.values(team=bindparam("new_team")), values)
 
     def teams(self, project_id: int) -> dict[str, int]:
         """How many annotators each team of a project has, by name."""
@@ -120,16 +119,14 @@ class AnnotatorStore(Aggregate):
             annotators.c.project_id == project_id, annotators.c.team.is_not(None)
         )
         query = query.group_by(annotators.c.team).order_by(annotators.c.team)
-        with self._database.read() as connection:
-            return {str(row[0]): int(row[1]) for row in connection.execute(query)}
+        return {str(row[0]): int(row[1]) for row in self._database.fetch(query)}
 
     def unnamed(self, project_id: int) -> set[str]:
         """Ids of annotators whose name is not known."""
         query = select(annotators.c.annotator_id).where(
             annotators.c.project_id == project_id, annotators.c.name.is_(None), annotators.c.email.is_(None)
         )
-        with self._database.read() as connection:
-            return set(connection.execute(query).scalars())
+        return set(self._database.fetch(query).scalars())
 
     def get(self, project_id: int, ids: Collection[str] | None = None) -> dict[str, Annotator]:
         """Annotators of a project by id."""
@@ -177,16 +174,14 @@ class LiveStore(Aggregate):
             return
         mine = (live_evidence.c.project_id == project_id, live_evidence.c.annotator_id.in_(sorted(annotator_ids)))
         statement = update(live_evidence).where(*mine, live_evidence.c.warned_at.is_(None)).values(warned_at=at)
-        with self._database.write() as connection:
-            connection.execute(statement)
+        self._database.change(statement)
 
     def withdraw(self, project_id: int) -> int:
         """Take all warnings of a project back; how many there were."""
         if not self.warned(project_id):
             return 0
         mine = (live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None))
-        with self._database.write() as connection:
-            return connection.execute(update(live_evidence).where(*mine).values(warned_at=None)).rowcount
+        return int(self._database.change(update(live_evidence).where(*mine).values(warned_at=None)).rowcount)
 
     def warned(self, project_id: int) -> dict[str, Any]:
         """Everybody with a warning, the earliest first: warned_at, and how many answers the evidence counts by now."""
@@ -194,8 +189,7 @@ class LiveStore(Aggregate):
             live_evidence.c.project_id == project_id, live_evidence.c.warned_at.is_not(None)
         )
         order = (live_evidence.c.warned_at, live_evidence.c.annotator_id)
-        with self._database.read() as connection:
-            return {row.annotator_id: row for row in connection.execute(query.order_by(*order))}
+        return {row.annotator_id: row for row in self._database.fetch(query.order_by(*order))}
 
 
 _STANDING = [live_evidence.c[name] for name in ("annotator_id", "log_e", "sup_log_e", "answers", "warned_at")]
@@ -207,8 +201,7 @@ class SpendingStore(Aggregate):
     def all(self, project_id: int) -> dict[str, dict[str, Any]]:
         """Everybody's state, fit for `fdr_core.spending.Spending.from_dict`."""
         query = select(spending).where(spending.c.project_id == project_id)
-        with self._database.read() as connection:
-            return {row.annotator_id: dict(row._mapping) for row in connection.execute(query)}
+        return {row.annotator_id: dict(row._mapping) for row in self._database.fetch(query)}
 
     def store_in(self, connection: Connection, project_id: int, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep the states that a run changed, except of people who were erased meanwhile."""
@@ -228,8 +221,7 @@ class FlagStore(Aggregate):
     def all(self, project_id: int) -> list[dict[str, Any]]:
         """The project's lasting flags: annotator_id, run_id, since, finding, evidence."""
         query = select(flags).where(flags.c.project_id == project_id).order_by(flags.c.since, flags.c.annotator_id)
-        with self._database.read() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+        return [dict(row) for row in self._database.fetch(query).mappings()]
 
     def replace_in(self, connection: Connection, project_id: int, run_id: int, rows: list[Mapping[str, Any]]) -> None:
         """Put new flags in place; one that stays keeps its `since`."""

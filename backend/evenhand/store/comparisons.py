@@ -41,8 +41,7 @@ class EventStore(Aggregate):
     def counts(self) -> list[dict[str, Any]]:
         """Counters by kind and outcome, with the time of the last one."""
         query = select(event_counts).order_by(event_counts.c.kind, event_counts.c.outcome)
-        with self._database.read() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+        return [dict(row) for row in self._database.fetch(query).mappings()]
 
     def count_in(self, connection: Connection, kind: str, outcome: str, number: int) -> None:
         """Add to an event counter."""
@@ -92,10 +91,9 @@ class TaskStore(Aggregate):
             tasks.c.right_item.in_(names),
         )
         found: dict[frozenset[str], list[int]] = {frozenset(pair): [] for pair in pairs}
-        with self._database.read() as connection:
-            for task_id, left, right in connection.execute(query.order_by(tasks.c.task_id)):
-                if frozenset((left, right)) in found:
-                    found[frozenset((left, right))].append(task_id)
+        for task_id, left, right in self._database.fetch(query.order_by(tasks.c.task_id)):
+            if frozenset((left, right)) in found:
+                found[frozenset((left, right))].append(task_id)
         return found
 
     def all(self, project_id: int) -> Iterator[Task]:
@@ -103,8 +101,7 @@ class TaskStore(Aggregate):
         last = 0
         while True:
             query = select(tasks).where(tasks.c.project_id == project_id, ~tasks.c.deleted, tasks.c.task_id > last)
-            with self._database.read() as connection:
-                rows = connection.execute(query.order_by(tasks.c.task_id).limit(CHUNK)).mappings().all()
+            rows = self._database.fetch(query.order_by(tasks.c.task_id).limit(CHUNK)).mappings().all()
             for row in rows:
                 yield _task(dict(row))
             if len(rows) < CHUNK:
@@ -186,8 +183,7 @@ class ComparisonStore(Aggregate):
         query = select(comparisons.c.annotation_id, comparisons.c.task_id).where(
             comparisons.c.project_id == project_id, ~comparisons.c.deleted, comparisons.c.seq <= as_of
         )
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
+        rows = self._database.fetch(query).all()
         seen = present if isinstance(present, set | frozenset) else set(present)
         wanted = None if within_tasks is None else set(within_tasks)
         gone = [key for key, task in rows if key not in seen and (wanted is None or task in wanted)]
@@ -197,8 +193,7 @@ class ComparisonStore(Aggregate):
     def delete_missing_tasks(self, project_id: int, present: Collection[int], *, as_of: int) -> Applied:
         """Tombstone live tasks (and their annotations) a full pull did not find."""
         query = select(tasks.c.task_id).where(tasks.c.project_id == project_id, ~tasks.c.deleted, tasks.c.seq <= as_of)
-        with self._database.read() as connection:
-            stored = set(connection.execute(query).scalars())
+        stored = set(self._database.fetch(query).scalars())
         parts = [Batch(deleted_tasks=part, as_of=as_of) for part in chunks(sorted(stored - set(present)))]
         return sum((self.apply(project_id, part) for part in parts), Applied())
 
@@ -228,8 +223,7 @@ class ComparisonStore(Aggregate):
         query = select(func.count()).where(
             changes.c.project_id == project_id, changes.c.seq > seq, changes.c.weight > 0
         )
-        with self._database.read() as connection:
-            return connection.execute(query).scalar_one()
+        return int(self._database.fetch(query).scalar_one())
 
     @contextmanager
     def judged(self, project_id: int) -> Iterator[tuple[int, Iterator[Sequence[Sequence[Any]]]]]:
@@ -318,15 +312,13 @@ class ComparisonStore(Aggregate):
             .order_by(comparisons.c.annotation_id)
             .limit(limit)
         )
-        with self._database.read() as connection:
-            return [dict(row._mapping) for row in connection.execute(query)]
+        return [dict(row._mapping) for row in self._database.fetch(query)]
 
     def rows(self, project_id: int, *, include_deleted: bool = False) -> list[Row]:
         """All stored rows of a project by annotation id (tests, exports, repairs)."""
         query = select(comparisons).where(comparisons.c.project_id == project_id)
         query = query if include_deleted else query.where(~comparisons.c.deleted)
-        with self._database.read() as connection:
-            return [dict(row._mapping) for row in connection.execute(query.order_by(comparisons.c.annotation_id))]
+        return [dict(row._mapping) for row in self._database.fetch(query.order_by(comparisons.c.annotation_id))]
 
     def no_longer_read(self, project_id: int) -> int:
         """Answers that were judged once and hold nothing now, although nobody changed them."""
@@ -351,8 +343,7 @@ class ComparisonStore(Aggregate):
             comparisons.c.status.not_in(("draft", "judge")),
         )
         query = query.group_by(*columns).order_by(func.count().desc(), comparisons.c.word).limit(MOST_WORDS)
-        with self._database.read() as connection:
-            return [dict(row._mapping) for row in connection.execute(query)]
+        return [dict(row._mapping) for row in self._database.fetch(query)]
 
     def skips(self, project_id: int) -> list[Row]:
         """Skipped presentations with their annotator, items and coin."""
@@ -362,8 +353,7 @@ class ComparisonStore(Aggregate):
             comparisons.c.status == "skip",
             comparisons.c.left_item.is_not(None),
         )
-        with self._database.read() as connection:
-            rows = [dict(row._mapping) for row in connection.execute(query)]
+        rows = [dict(row._mapping) for row in self._database.fetch(query)]
         return [{**row, "coin": coin_label(row["coin"], row["task_id"])} for row in rows]
 
     def tasks_of(self, project_id: int, annotator_ids: Collection[str]) -> dict[str, list[int]]:

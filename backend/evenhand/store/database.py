@@ -76,6 +76,16 @@ class Database:
         ):
             yield connection
 
+    def fetch(self, query: Any, values: Any = None) -> Any:
+        """What one query finds, read whole in a transaction of its own."""
+        with self.read() as connection:
+            return connection.execute(query, values).freeze()()
+
+    def change(self, statement: Any, values: Any = None) -> Any:
+        """Execute one statement durably; its result, of which the rows are read."""
+        with self.write() as connection:
+            return connection.execute(statement, values)
+
     def insert(self, table: Table) -> Any:
         """The dialect's INSERT, which knows ON CONFLICT."""
         return dialect.insert_into(table, on_postgres=self.on_postgres)

@@ -97,8 +97,7 @@ class DecisionStore(Aggregate):
     def line(self, project_id: int, number: int) -> Decision:
         """One line of the log about somebody; raises NotFoundError."""
         mine = (decisions.c.project_id == project_id, decisions.c.number == number, _ABOUT_PEOPLE)
-        with self._database.read() as connection:
-            row = connection.execute(select(decisions).where(*mine)).first()
+        row = self._database.fetch(select(decisions).where(*mine)).first()
         if row is None:
             raise NotFoundError(f"the log of project {project_id} has no decision {number}")
         return Decision(**row._mapping)
@@ -106,8 +105,7 @@ class DecisionStore(Aggregate):
     def add_review(self, review: Review) -> tuple[Decision, bool]:
         """Append a decision that came back from the alerts project; whether it is new."""
         mine = (decisions.c.project_id == review.project_id, decisions.c.source_key == review.source_key)
-        with self._database.read() as connection:
-            is_new = connection.execute(select(decisions.c.number).where(*mine)).first() is None
+        is_new = self._database.fetch(select(decisions.c.number).where(*mine)).first() is None
         made = self.add(
             review.project_id,
             review.annotator_id,
@@ -138,8 +136,7 @@ class DecisionStore(Aggregate):
         """Every decision that was not withdrawn, in the order they reached us."""
         mine = (decisions.c.project_id == project_id, _ABOUT_PEOPLE, decisions.c.decision != ERASE)
         query = select(decisions).where(*mine)
-        with self._database.read() as connection:
-            lines = [Decision(**row._mapping) for row in connection.execute(query.order_by(decisions.c.number))]
+        lines = [Decision(**row._mapping) for row in self._database.fetch(query.order_by(decisions.c.number))]
         withdrawn = {line.source_key for line in lines if line.decision == WITHDRAW}
         return [
             line
@@ -175,8 +172,7 @@ class DecisionStore(Aggregate):
         """The times whose answers were taken out, by annotator."""
         mine = decisions.c.project_id == project_id
         query = select(decisions).where(mine, decisions.c.decision.in_((WITHDRAW, WITHDRAW_ANSWERS)))
-        with self._database.read() as connection:
-            lines = connection.execute(query).all()
+        lines = self._database.fetch(query).all()
         back = {line.source_key for line in lines if line.decision == WITHDRAW}
         found: dict[str, list[tuple[float, float]]] = {}
         for line in lines:
@@ -219,8 +215,7 @@ class DecisionStore(Aggregate):
         if until is not None:
             mine.append(decisions.c.recorded_at <= until)
         query = select(decisions).where(*mine).order_by(decisions.c.number.desc()).limit(limit)
-        with self._database.read() as connection:
-            return [Decision(**row._mapping) for row in connection.execute(query)]
+        return [Decision(**row._mapping) for row in self._database.fetch(query)]
 
     def verify(self, project_id: int) -> ChainCheck:
         """Recompute the chain from its start."""
@@ -347,8 +342,7 @@ class StatementStore(Aggregate):
     def all(self, project_id: int) -> list[dict[str, Any]]:
         """Every statement, the latest first: sides, said_by, said_at."""
         query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.source == STATED)
-        with self._database.read() as connection:
-            lines = connection.execute(query.order_by(decisions.c.number.desc())).all()
+        lines = self._database.fetch(query.order_by(decisions.c.number.desc())).all()
         return [
             {"sides": json.loads(line.detail)["to"], "said_by": line.author, "said_at": line.recorded_at}
             for line in lines
@@ -368,19 +362,16 @@ class FollowUpStore(Aggregate):
 
     def complete(self, number: int, detail: Mapping[str, Any]) -> None:
         """Note what was done."""
-        with self._database.write() as connection:
-            connection.execute(update(follow_ups).where(follow_ups.c.id == number).values(detail=dict(detail)))
+        self._database.change(update(follow_ups).where(follow_ups.c.id == number).values(detail=dict(detail)))
 
     def undo(self, number: int) -> None:
         """Note that it was undone."""
-        with self._database.write() as connection:
-            connection.execute(
-                update(follow_ups).where(follow_ups.c.id == number).values(undone_at=self._database.clock())
-            )
+        self._database.change(
+            update(follow_ups).where(follow_ups.c.id == number).values(undone_at=self._database.clock())
+        )
 
     def all(self, project_id: int, *, standing: bool = False) -> list[dict[str, Any]]:
         """What was done, the latest first; `standing`: only what was not undone."""
         query = select(follow_ups).where(follow_ups.c.project_id == project_id)
         query = query.where(follow_ups.c.undone_at.is_(None)) if standing else query
-        with self._database.read() as connection:
-            return [dict(row) for row in connection.execute(query.order_by(follow_ups.c.id.desc())).mappings()]
+        return [dict(row) for row in self._database.fetch(query.order_by(follow_ups.c.id.desc())).mappings()]

@@ -125,7 +125,7 @@ class Merge:
             self.delete(further)  # the list has become shorter
         if kind is not None:
             is_first = standing is None and kind != "written"
-            self._keep(kind, new if kind == "written" or old is None else old, by, is_first, new["outcome"])
+            self._keep(kind, new if kind == "written" or old is None else old, by, is_first)
 
     def delete(self, annotation_id: int) -> None:
         """Leave a tombstone, also for an annotation never seen, so that a late event cannot bring it back."""
@@ -144,7 +144,7 @@ class Merge:
             self.invented.add(base["annotator_id"])
         self._replace(annotation_id, old, {**base, "deleted": True})
         if old is not None and old["status"] in GIVEN:
-            self._keep("vanished" if is_invented else "delete", old, None, is_first=False, after=None)
+            self._keep("vanished" if is_invented else "delete", old, None, is_first=False)
 
     def delete_task(self, task_id: int) -> None:
         """Leave a tombstone for a task and for every annotation on it."""
@@ -183,7 +183,7 @@ class Merge:
         shown = ("left_item", "right_item", "coin", "outcome")
         return "task" if not self.reads_anew and any(old[name] != new[name] for name in shown) else None
 
-    def _keep(self, kind: str, row: Row, by: str | None, is_first: bool, after: float | None) -> None:
+    def _keep(self, kind: str, row: Row, by: str | None, is_first: bool) -> None:
         """Add a fact to the history; the first one of an annotation keeps what was submitted first."""
         self.revisions.append(
             {
@@ -194,7 +194,6 @@ class Merge:
                 "by_id": by,
                 "at": self.at,
                 "is_first": is_first,
-                "outcome_after": after,
             }
         )
 

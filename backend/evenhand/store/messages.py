@@ -17,30 +17,26 @@ class PublicationStore(Aggregate):
         """What was sent, by (channel, key)."""
         query = select(publications).where(publications.c.project_id == project_id)
         query = query if channel is None else query.where(publications.c.channel == channel)
-        with self._database.read() as connection:
-            return {(row.channel, row.key): Publication(**row._mapping) for row in connection.execute(query)}
+        return {(row.channel, row.key): Publication(**row._mapping) for row in self._database.fetch(query)}
 
     def put(self, publication: Publication) -> None:
         """Remember what was sent under (project, channel, key), or why it failed and when to try again."""
-        with self._database.write() as connection:
-            connection.execute(self._database.upsert(publications), [vars(publication)])
+        self._database.change(self._database.upsert(publications), [vars(publication)])
 
     def delete(self, project_id: int, channel: str, key: str) -> None:
         """Forget something that was withdrawn from Label Studio."""
-        with self._database.write() as connection:
-            connection.execute(
-                delete(publications).where(
-                    publications.c.project_id == project_id,
-                    publications.c.channel == channel,
-                    publications.c.key == key,
-                )
+        self._database.change(
+            delete(publications).where(
+                publications.c.project_id == project_id,
+                publications.c.channel == channel,
+                publications.c.key == key,
             )
+        )
 
     def states(self) -> dict[str, int]:
         """Number of publications by state."""
         query = select(publications.c.state, func.count()).group_by(publications.c.state)
-        with self._database.read() as connection:
-            return {row[0]: row[1] for row in connection.execute(query)}
+        return {row[0]: row[1] for row in self._database.fetch(query)}
 
 
 LONGEST_RETRY = 6 * 3600.0
@@ -62,20 +58,18 @@ class NotificationStore(Aggregate):
         now, next_try = self._database.clock(), func.coalesce(notifications.c.next_try_at, 0.0)
         due = or_(next_try <= now, next_try > now + LONGEST_RETRY)  # the second case: the clock was set back
         query = select(notifications).where(notifications.c.state == "waiting", due)
-        with self._database.read() as connection:
-            rows = connection.execute(query.order_by(notifications.c.created_at, notifications.c.key).limit(limit))
-            return [dict(row) for row in rows.mappings()]
+        rows = self._database.fetch(query.order_by(notifications.c.created_at, notifications.c.key).limit(limit))
+        return [dict(row) for row in rows.mappings()]
 
     def settle(self, key: str, *, error: str | None = None, next_try_at: float | None = None) -> None:
         """Mark an alert as sent, to be tried again at `next_try_at`, or as given up (error without next try)."""
         state = "sent" if error is None else "waiting" if next_try_at is not None else "failed"
         values = {"state": state, "last_error": error, "next_try_at": next_try_at}
-        with self._database.write() as connection:
-            connection.execute(
-                update(notifications)
-                .where(notifications.c.key == key)
-                .values(attempts=notifications.c.attempts + 1, **values)
-            )
+        self._database.change(
+            update(notifications)
+            .where(notifications.c.key == key)
+            .values(attempts=notifications.c.attempts + 1, **values)
+        )
 
 
 #: A problem said again sooner, in the same words, is the same: every event may say it, and a write each is dear.
@@ -90,9 +84,8 @@ class ProblemStore(Aggregate):
         now, is_open = self._database.clock(), _is_open(project_id, code)
         same_words = (problems.c.message == message, problems.c.remedy == remedy)
         just_said = (*same_words, problems.c.last_at.between(now - SAME_SECONDS, now))
-        with self._database.read() as connection:
-            if connection.execute(select(problems.c.id).where(*is_open, *just_said).limit(1)).first() is not None:
-                return
+        if self._database.fetch(select(problems.c.id).where(*is_open, *just_said).limit(1)).first() is not None:
+            return
         with self._database.write() as connection:
             values = {"message": message, "remedy": remedy, "last_at": now, "count": problems.c.count + 1}
             if connection.execute(update(problems).where(*is_open).values(**values)).rowcount == 0:
@@ -102,9 +95,8 @@ class ProblemStore(Aggregate):
     def resolve(self, project_id: int | None, code: str) -> bool:
         """Close an open problem; whether there was one."""
         is_open = _is_open(project_id, code)
-        with self._database.read() as connection:
-            if connection.execute(select(problems.c.id).where(*is_open).limit(1)).first() is None:
-                return False
+        if self._database.fetch(select(problems.c.id).where(*is_open).limit(1)).first() is None:
+            return False
         with self._database.write() as connection:
             closed = connection.execute(update(problems).where(*is_open).values(resolved_at=self._database.clock()))
             return closed.rowcount > 0
@@ -112,8 +104,7 @@ class ProblemStore(Aggregate):
     def resolve_all(self, project_id: int) -> None:
         """Close every problem of a project that is let go."""
         mine = (problems.c.project_id == project_id, problems.c.resolved_at.is_(None))
-        with self._database.write() as connection:
-            connection.execute(update(problems).where(*mine).values(resolved_at=self._database.clock()))
+        self._database.change(update(problems).where(*mine).values(resolved_at=self._database.clock()))
 
     def find(self, project_id: int | None = None, *, is_open: bool = True) -> list[Problem]:
         """Problems of a project, or of all and of the service itself if None; newest first."""
@@ -122,9 +113,8 @@ class ProblemStore(Aggregate):
             query = query.where(problems.c.project_id == project_id)
         if is_open:
             query = query.where(problems.c.resolved_at.is_(None))
-        with self._database.read() as connection:
-            rows = connection.execute(query.order_by(problems.c.last_at.desc(), problems.c.id.desc()).limit(500))
-            return [Problem(**row._mapping) for row in rows]
+        rows = self._database.fetch(query.order_by(problems.c.last_at.desc(), problems.c.id.desc()).limit(500))
+        return [Problem(**row._mapping) for row in rows]
 
 
 def _is_open(project_id: int | None, code: str) -> tuple[Any, ...]:

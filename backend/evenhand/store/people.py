@@ -92,15 +92,13 @@ class PersonStore(Aggregate):
     def projects(self, ls_url: str) -> list[Project]:
         """All projects of a Label Studio, those deleted there included."""
         query = select(projects).where(projects.c.ls_url == ls_url).order_by(projects.c.id)
-        with self._database.read() as connection:
-            return [to_project(row) for row in connection.execute(query)]
+        return [to_project(row) for row in self._database.fetch(query)]
 
     def names(self, ls_url: str, ids: Collection[str]) -> set[str]:
         """Names and addresses under which a person is known."""
         query = select(annotators.c.name, annotators.c.email).join(projects, projects.c.id == annotators.c.project_id)
-        with self._database.read() as connection:
-            rows = connection.execute(query.where(projects.c.ls_url == ls_url, annotators.c.annotator_id.in_(ids)))
-            return {part for row in rows for text in row if text for part in (text, former_name(text))}
+        rows = self._database.fetch(query.where(projects.c.ls_url == ls_url, annotators.c.annotator_id.in_(ids)))
+        return {part for row in rows for text in row if text for part in (text, former_name(text))}
 
     def rows(self, project_id: int, ids: Collection[str], names: Collection[str]) -> Rows:
         """Every row of one project about these ids, by table."""
@@ -132,8 +130,7 @@ class PersonStore(Aggregate):
         marks = [
             {"ls_url": ls_url, "token": mark(key, one), "erased_at": self._database.clock()} for one in sorted(ids)
         ]
-        with self._database.write() as connection:
-            connection.execute(self._database.insert_new(erasures), marks)
+        self._database.change(self._database.insert_new(erasures), marks)
         sliced = {project.id: self._erase_slices(project.id, ids) for project in self.projects(ls_url)}
         counts: dict[int, dict[str, int]] = {}
         with self._database.write() as connection:
@@ -337,8 +334,7 @@ class RemovalStore(Aggregate):
 
         The log of decisions is append-only: its lines stay without names and comments, under a bare project.
         """
-        with self._database.read() as connection:
-            cards = connection.execute(select(projects.c.id).where(projects.c.alerts_for == project_id)).scalars().all()
+        cards = self._database.fetch(select(projects.c.id).where(projects.c.alerts_for == project_id)).scalars().all()
         with self._database.write() as connection:
             return sum(self._erase_in(connection, number) for number in (*cards, project_id))
 

@@ -86,14 +86,12 @@ class ProjectStore(Aggregate):
     def find(self, ls_url: str, ref: ProjectRef) -> Project | None:
         """The project of this address (any, if '') with this id and epoch; without epoch the newest one."""
         values = {"number": ref.ls_project_id, "url": ls_url, "epoch": ref.epoch}
-        with self._database.read() as connection:
-            row = connection.execute(_find(bool(ls_url), ref.epoch is not None), values).first()
-            return to_project(row) if row else None
+        row = self._database.fetch(_find(bool(ls_url), ref.epoch is not None), values).first()
+        return to_project(row) if row else None
 
     def get(self, project_id: int) -> Project:
         """The project with our id; raises NotFoundError."""
-        with self._database.read() as connection:
-            row = connection.execute(select(projects).where(projects.c.id == project_id)).first()
+        row = self._database.fetch(select(projects).where(projects.c.id == project_id)).first()
         if row is None:
             raise missing_project(project_id)
         return to_project(row)
@@ -101,14 +99,12 @@ class ProjectStore(Aggregate):
     def is_served(self, project_id: int) -> bool:
         """Whether the project is known and was not let go."""
         query = select(projects.c.id).where(projects.c.id == project_id, projects.c.deleted_at.is_(None))
-        with self._database.read() as connection:
-            return connection.execute(query).first() is not None
+        return self._database.fetch(query).first() is not None
 
     def all(self, *, kinds: Collection[Kind] = ("comparison", "demo")) -> list[Project]:
         """Projects that were not deleted in Label Studio, by id."""
         query = select(projects).where(projects.c.deleted_at.is_(None), projects.c.kind.in_(kinds))
-        with self._database.read() as connection:
-            return [to_project(row) for row in connection.execute(query.order_by(projects.c.id))]
+        return [to_project(row) for row in self._database.fetch(query.order_by(projects.c.id))]
 
     def set_config(self, project_id: int, config: ProjectConfig, *, by: str = "evenhand") -> Project:
         """Store new settings, with a line of the log for each that changes.
@@ -206,8 +202,7 @@ class ProjectStore(Aggregate):
 
     def _set(self, project_id: int, **values: Any) -> None:
         """Change columns of one project."""
-        with self._database.write() as connection:
-            connection.execute(update(projects).where(projects.c.id == project_id).values(**values))
+        self._database.change(update(projects).where(projects.c.id == project_id).values(**values))
 
     def _adopt(self, connection: Connection, ls_url: str, ls_project_id: int, epoch: int) -> None:
         """Give a project first heard of in an event its address."""

@@ -131,9 +131,8 @@ class FindingStore(Aggregate):
         query = select(run_annotators).where(
             run_annotators.c.run_id == run_id, run_annotators.c.annotator == annotator_id
         )
-        with self._database.read() as connection:
-            row = connection.execute(query).mappings().first()
-            return dict(row) if row else None
+        row = self._database.fetch(query).mappings().first()
+        return dict(row) if row else None
 
     def rows(self, run_id: int, annotator_ids: Collection[str]) -> dict[str, dict[str, Any]]:
         """The rows of these annotators in a run, by annotator."""
@@ -153,16 +152,14 @@ class FindingStore(Aggregate):
         columns = [(annotators if name in ("name", "team") else run_annotators).c[name] for name in Mark._fields]
         query = select(*columns).select_from(_with_names(run_id))
         query = query.where(run_annotators.c.run_id == run_id)
-        with self._database.read() as connection:
-            rows = connection.execute(query.order_by(run_annotators.c.position, run_annotators.c.annotator))
-            return [Mark(*row) for row in rows]
+        rows = self._database.fetch(query.order_by(run_annotators.c.position, run_annotators.c.annotator))
+        return [Mark(*row) for row in rows]
 
     def flagged(self, run_id: int) -> list[str]:
         """Who is on a run's list, worst first, at most MOST_FLAGGED."""
         query = select(run_annotators.c.annotator).where(run_annotators.c.run_id == run_id, run_annotators.c.flagged)
         order = (run_annotators.c.position, run_annotators.c.annotator)
-        with self._database.read() as connection:
-            return list(connection.execute(query.order_by(*order).limit(MOST_FLAGGED)).scalars())
+        return list(self._database.fetch(query.order_by(*order).limit(MOST_FLAGGED)).scalars())
 
     def all(self, run_id: int) -> list[dict[str, Any]]:
         """Every annotator of a run, worst first (reports, comparison of runs, plots)."""
@@ -224,9 +221,8 @@ class RankingStore(Aggregate):
     def order_changes(self, run_id: int, *, limit: int = 1000) -> list[dict[str, Any]]:
         """Pairs that changed order by the correction, strongest first."""
         query = select(run_order_changes).where(run_order_changes.c.run_id == run_id)
-        with self._database.read() as connection:
-            rows = connection.execute(query.order_by(run_order_changes.c.position).limit(limit)).mappings()
-            return [dict(row) for row in rows]
+        rows = self._database.fetch(query.order_by(run_order_changes.c.position).limit(limit)).mappings()
+        return [dict(row) for row in rows]
 
     def ready(
         self, run_id: int, items: Sequence[Mapping[str, Any]], order_changes: Sequence[Mapping[str, Any]]

@@ -130,8 +130,7 @@ class RevisionStore(Aggregate):
     def since(self, project_id: int, moment: float) -> list[Row]:
         """The facts of a time, oldest first."""
         query = select(revisions).where(revisions.c.project_id == project_id, revisions.c.at >= moment)
-        with self._database.read() as connection:
-            return [dict(row) for row in connection.execute(query.order_by(revisions.c.seq)).mappings()]
+        return [dict(row) for row in self._database.fetch(query.order_by(revisions.c.seq)).mappings()]
 
 
 def _firsts(connection: Connection, project_id: int) -> dict[int, Row]:

@@ -286,8 +286,7 @@ class RunStore(Aggregate):
         query = select(runs).where(runs.c.id == run_id)
         if project_id is not None:
             query = query.where(runs.c.project_id == project_id)
-        with self._database.read() as connection:
-            row = connection.execute(query).first()
+        row = self._database.fetch(query).first()
         if row is None:
             raise NotFoundError(f"run {run_id} does not exist; the project's runs are listed under /runs")
         return _run(row)
@@ -296,16 +295,14 @@ class RunStore(Aggregate):
         """The newest run with this status (any, if None)."""
         query = select(runs).where(runs.c.project_id == project_id)
         query = query if status is None else query.where(runs.c.status == status)
-        with self._database.read() as connection:
-            row = connection.execute(query.order_by(runs.c.id.desc()).limit(1)).first()
-            return _run(row) if row else None
+        row = self._database.fetch(query.order_by(runs.c.id.desc()).limit(1)).first()
+        return _run(row) if row else None
 
     def before(self, run: Run) -> Run | None:
         """The finished run before this one."""
         query = select(runs).where(runs.c.project_id == run.project_id, runs.c.id < run.id, runs.c.status == "done")
-        with self._database.read() as connection:
-            row = connection.execute(query.order_by(runs.c.id.desc()).limit(1)).first()
-            return _run(row) if row else None
+        row = self._database.fetch(query.order_by(runs.c.id.desc()).limit(1)).first()
+        return _run(row) if row else None
 
     def page(self, project_id: int, *, limit: int = 50, cursor: str | None = None) -> Page:
         """A page of runs, newest first."""
@@ -317,27 +314,24 @@ class RunStore(Aggregate):
         """Versions of the latest finished runs, newest first."""
         query = select(runs.c.model_version).where(runs.c.status == "done", runs.c.model_version.is_not(None))
         query = query if project_id is None else query.where(runs.c.project_id == project_id)
-        with self._database.read() as connection:
-            return list(connection.execute(query.order_by(runs.c.id.desc()).limit(limit)).scalars())
+        return list(self._database.fetch(query.order_by(runs.c.id.desc()).limit(limit)).scalars())
 
     def queue_age(self) -> float:
         """Seconds the oldest waiting run has been waiting; 0 if none waits."""
         query = select(func.min(runs.c.requested_at)).where(runs.c.status == "queued")
-        with self._database.read() as connection:
-            oldest = connection.execute(query).scalar_one()
+        oldest = self._database.fetch(query).scalar_one()
         return max(0.0, self._database.clock() - oldest) if oldest is not None else 0.0
 
     def counts(self) -> list[dict[str, Any]]:
         """Per status: number of runs and seconds they took."""
         spent = func.coalesce(func.sum(runs.c.finished_at - runs.c.started_at), 0.0)
         query = select(runs.c.status, func.count().label("count"), spent.label("seconds")).group_by(runs.c.status)
-        with self._database.read() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+        return [dict(row) for row in self._database.fetch(query).mappings()]
 
     def path(self, run_id: int) -> Mapping[str, Any] | None:
         """The regularisation path of a run, for plots."""
-        with self._database.read() as connection:
-            return connection.execute(select(run_paths.c.path).where(run_paths.c.run_id == run_id)).scalar()
+        found = self._database.fetch(select(run_paths.c.path).where(run_paths.c.run_id == run_id)).scalar()
+        return found if found is None else dict(found)
 
     def _running(self, connection: Connection, run_id: int, lease: Lease) -> Any:
         """The run's row if it is still ours to finish."""
@@ -359,8 +353,7 @@ class SilentRuns:
         """Look at the runs under way, and end those whose lease was the same for a minute; their numbers."""
         lease = leases.c.name == literal("run:") + cast(runs.c.project_id, Text)
         query = select(runs, leases.c.token, leases.c.expires_at).outerjoin(leases, lease)
-        with self._database.read() as connection:
-            found = connection.execute(query.where(runs.c.status == "running")).all()
+        found = self._database.fetch(query.where(runs.c.status == "running")).all()
         now, seen = self._clock(), self._seen
         signs = {row.id: (row.attempts, row.progress, row.token, row.expires_at) for row in found}
         self._seen = {

@@ -132,7 +132,6 @@ revisions = Table(
     Column("outcome", Double),
     Column("status", Text, nullable=False),
     Column("ground_truth", Boolean, nullable=False),
-    Column("outcome_after", Double),
     PrimaryKeyConstraint("project_id", "seq"),
     Index(None, "project_id", "annotator_id"),
 )
