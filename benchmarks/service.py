@@ -3,6 +3,7 @@
 python -m benchmarks.service             60 s of 200 events/s beside a 1,000-annotator run; 20 kills; run-now latency
 python -m benchmarks.service --quick     10 s and 4 kills
 python -m benchmarks.service --million   a million answers: runs, memory, SIGTERM and kill -9 in mid-run, restarts
+python -m benchmarks.service --catch-up  a million answers that came at once: until a run and live evidence know them
 DATABASE_URL=postgresql://… python -m benchmarks.service     the same on PostgreSQL (an empty database)
 """
 
@@ -222,6 +223,28 @@ def million(folder: Path, size: int = MILLION) -> None:
         print(f"| {what} | {figure} |", flush=True)
 
 
+def catch_up(folder: Path, size: int = MILLION) -> None:
+    """Seconds from the start of a service that finds answers nobody counted yet to a run and live evidence of all."""
+    service = Service(folder)
+    store = open_store(service.settings)
+    project = store.projects.register("", ProjectRef(1, EPOCH), title="backlog", label_config=PAIRWISE)
+    growth_fill.fill(store, project.id, growth_fill.Crowd.of(size))
+    up, begun = service.start(), time.perf_counter()
+    try:
+        service.api("POST", f"/projects/{project.id}/runs", {})
+        _finish(store, project.id)
+        while (found := store.projects.get(project.id)).live_seq < found.seq:
+            time.sleep(0.1)
+        seconds, spent = time.perf_counter() - begun, _worker(service).cpu_times()
+        print(
+            f"{size:,} answers caught up with and judged in {seconds:.1f} s (CPU {spent.user + spent.system:.1f} s), "
+            f"the service was up after {up:.1f} s, peak {_peak(service):.0f} MB, load average {os.getloadavg()[0]:.1f}"
+        )
+    finally:
+        service.stop()
+        store.close()
+
+
 def _add_news(store: Store, project_id: int) -> None:
     """New answers, as a pull would bring them."""
     first = store.projects.get(project_id).seq + 10_000_000
@@ -298,6 +321,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--million", action="store_true")
+    parser.add_argument("--catch-up", action="store_true")
+    parser.add_argument("--answers", type=int, default=MILLION, help="of --catch-up")
     options = parser.parse_args()
     seconds, times = (10.0, 4) if options.quick else (60.0, 20)
     print(
@@ -305,7 +330,8 @@ def main() -> None:
         f"{time.strftime('%Y-%m-%d')}"
     )
     parts: list[Callable[[Path], None]] = [partial(load, seconds=seconds), partial(kills, times=times), run_now]
-    for part in [million] if options.million else parts:
+    parts = [million] if options.million else [partial(catch_up, size=options.answers)] if options.catch_up else parts
+    for part in parts:
         with tempfile.TemporaryDirectory() as folder:
             part(Path(folder))
 
