@@ -142,7 +142,7 @@ def test_connect_blocked_by_an_address_filter_names_both_settings_and_leaves_no_
     assert caught.value.remedy.startswith(f"set {setting}")
     assert "SSRF_PROTECTION_ENABLED" in caught.value.remedy
     assert "ML_BLOCK_LOCAL_IP" in caught.value.remedy
-    assert server.backends == {}
+    assert server.backends == server.webhooks == {}
     assert store.projects.all() == []
 
 

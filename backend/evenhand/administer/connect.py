@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evenhand.administer.disconnect import remove_webhooks
 from evenhand.domain import Project, ProjectRef
 from evenhand.errors import UnusableValueError
 from evenhand.label_studio.client import LabelStudioClient, ensure_webhook, project_epoch, service_url
@@ -80,7 +81,12 @@ def connect_project(
         if config.control is None and len(reading.controls) == 1:
             config = parse_config({"control": reading.control}, base=config.to_json())
     webhook_changed = not config.pull_only and _install_webhook(client, settings, ls_project_id)
-    backend_was_new = not config.pull_only and _install_backend(client, settings, ls_project_id)
+    try:
+        backend_was_new = not config.pull_only and _install_backend(client, settings, ls_project_id)
+    except ConnectError:
+        if known is None:
+            remove_webhooks(client, settings, ls_project_id)  # an older Label Studio forbids backends alone
+        raise
     title = str(clean(described.get("title") or ""))
     project = store.projects.register(client.url, ref, title=title, label_config=label_config, config=config, by=by)
     store.projects.describe(project.id, title=title, label_config=label_config)

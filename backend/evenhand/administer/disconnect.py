@@ -51,7 +51,7 @@ def disconnect_project(
                 client.delete_project(entry.ls_project_id)
                 done.alerts_projects += 1
             for entry in () if with_alerts else alerts:
-                _remove_webhooks(client, settings, entry, done)
+                done.webhooks += remove_webhooks(client, settings, entry.ls_project_id)
         for entry in (*alerts, project):
             store.problems.resolve_all(entry.id)
             store.projects.mark_deleted(entry.id)
@@ -67,7 +67,7 @@ def _leave(client: LabelStudioClient, settings: Settings, project: Project, done
         client.project(number)
     except LabelStudioMissingError:
         return
-    _remove_webhooks(client, settings, project, done)
+    done.webhooks += remove_webhooks(client, settings, number)
     for backend in client.ml_backends(number):
         if str(backend.get("url")).rstrip("/") == url:
             client.delete_ml_backend(int(backend["id"]))
@@ -83,8 +83,10 @@ def _leave(client: LabelStudioClient, settings: Settings, project: Project, done
         done.predictions += 1
 
 
-def _remove_webhooks(client: LabelStudioClient, settings: Settings, project: Project, done: Disconnection) -> None:
-    for hook in client.webhooks(project.ls_project_id):
-        if str(hook.get("url")).rstrip("/") == service_url(settings) + "/webhook":
-            client.delete_webhook(int(hook["id"]))
-            done.webhooks += 1
+def remove_webhooks(client: LabelStudioClient, settings: Settings, ls_project_id: int) -> int:
+    """Take away every webhook of a project that calls us; how many there were."""
+    address = service_url(settings) + "/webhook"
+    ours = [hook for hook in client.webhooks(ls_project_id) if str(hook.get("url")).rstrip("/") == address]
+    for hook in ours:
+        client.delete_webhook(int(hook["id"]))
+    return len(ours)
