@@ -50,7 +50,7 @@ FORK = multiprocessing.get_context("fork")
 #: What is mutated, by area, and the tests that mirror it; what they do not notice meets all tests of the area.
 AREAS: dict[str, dict[str, tuple[str, ...]]] = {
     "decision": {
-        "fdr_core.audit": ("core/test_audit_counts.py", "core/test_audit_limits.py", "core/test_audit_orders.py"),
+        "fdr_core.audit": ("core/test_audit_counts.py", "core/test_audit_limits.py", "core/test_item_balance.py"),
         "fdr_core.evidence": ("core/test_evidence.py",),
         "fdr_core.randomisation.coins": ("core/test_randomisation.py",),
         "fdr_core.randomisation.convolution": ("core/test_convolution.py",),
@@ -84,7 +84,7 @@ AREAS: dict[str, dict[str, tuple[str, ...]]] = {
 SUBJECTS = {subject: tests for area in AREAS.values() for subject, tests in area.items()}
 #: Tests that walk through a whole area.
 ACROSS = {
-    "decision": ("core/test_audit.py", "core/test_detection.py", "core/test_premises.py"),
+    "decision": (*(f"core/test_{name}.py" for name in ("audit", "audit_orders", "detection", "premises")),),
     "reader": ("backend/test_one_reader.py", "backend/test_lists.py", "core/inputs/test_tables.py"),
     "store": ("backend/test_api_v1.py", "backend/test_worker.py"),
     "rights": ("attacks/test_rights.py", "backend/test_roles.py", "backend/test_security.py", "backend/dashboard"),

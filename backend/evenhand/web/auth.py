@@ -116,7 +116,7 @@ class User:
     is_label_studio: bool = False
 
     def may(self, needed: Access) -> bool:
-        """Whether this caller may: by the role, and Label Studio's own credential whatever role it was given."""
+        """Whether this caller may: by the role, and the configured credential as Label Studio whatever its role."""
         return is_allowed(self.role, needed) or (self.is_label_studio and is_allowed("protocol", needed))
 
 
@@ -169,8 +169,8 @@ def log_in(name: str, password: str) -> User:
     session["user"] = name
     session["fingerprint"] = _fingerprint(_secret_and_role(name)[0])
     csrf_token()
-    g.evenhand_user = User(name, "session", role)
-    return User(name, "session", role)
+    g.evenhand_user = user = User(name, "session", role)
+    return user
 
 
 def log_out() -> None:
@@ -220,7 +220,7 @@ def _identify(needed: Access) -> User | None:
     sent = request.headers.get(SECRET_HEADER)
     if needed == "webhook" and sent is not None and settings.webhook_secret:
         if same(sent, settings.webhook_secret):
-            return User("Label Studio", "secret", "protocol", is_label_studio=True)
+            return User("Label Studio", "secret", "protocol")
         raise UnauthorizedError(f"{SECRET_HEADER} is wrong; run `evenhand connect` to install the right one")
     basic = request.authorization
     if basic is not None and basic.type == "basic":
@@ -243,11 +243,11 @@ def _unnamed(needed: Access) -> User | None:
     settings = get_settings()
     is_ours = is_open() and _is_local_request()
     if needed == "protocol" or _is_training():
-        return User(LOCAL_USER, "open", "protocol", is_label_studio=True) if is_ours else None
+        return User(LOCAL_USER, "open", "protocol") if is_ours else None
     if settings.label_studio_url and settings.label_studio_api_key:
-        return User("nobody", "hint", "protocol", is_label_studio=True)
+        return User("nobody", "hint", "protocol")
     if is_ours and settings.is_this_machine_only and not get_services().is_secret_given:
-        return User(LOCAL_USER, "open", "protocol", is_label_studio=True)
+        return User(LOCAL_USER, "open", "protocol")
     return None
 
 
