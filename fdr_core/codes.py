@@ -78,6 +78,26 @@ def _sorted_codes(code: Ints) -> tuple[Ints, Ints]:
     return ordered[is_first], place
 
 
+def order_by(*codes: Ints) -> Ints:
+    """Rows by the first code, among equals by the next, equal rows as they stood.
+
+    Dense codes are counted, not sorted: a matrix with an entry per row, read along its other axis.
+    """
+    from scipy.sparse import csc_array  # here: who only reads files should not wait for it
+
+    order: Ints | None = None
+    for code in reversed(codes):
+        now = code if order is None else code[order]
+        if _is_dense(now):
+            n, size = len(now), int(now.max(initial=-1)) + 1
+            entries = csc_array((np.zeros(n, dtype=np.int8), now, np.arange(n + 1)), shape=(size, n))
+            found = entries.tocsr().indices
+        else:
+            found = np.argsort(now, kind="stable")
+        order = found if order is None else order[found]
+    return np.asarray(order, dtype=np.int64)
+
+
 def first_rows(code: Ints) -> Ints:
     """The first row of every compact code, in the order of the codes."""
     first = np.empty(int(code.max(initial=-1)) + 1, dtype=np.int64)

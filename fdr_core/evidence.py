@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fdr_core.answers import Answers
+from fdr_core.codes import order_by
 from fdr_core.randomisation.convolution import SignSums, group_starts
 from fdr_core.types import Floats, Ints
 
@@ -100,7 +101,7 @@ def by_annotator(
 
 def _sums_by_coin(answers: Answers, values: Floats) -> tuple[Ints, Floats]:
     """Sums per (annotator, coin), ordered by annotator."""
-    order = np.lexsort((answers.coin, answers.annotator))
+    order = order_by(answers.annotator, answers.coin)
     annotator, coin = answers.annotator[order], answers.coin[order]
     if not len(order):
         return annotator, np.zeros(0)

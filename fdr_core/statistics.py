@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fdr_core.answers import Answers, Skipped, Sums, sum_answers
+from fdr_core.codes import order_by
 from fdr_core.comparisons import CoinSource, Comparisons
 from fdr_core.errors import InputError
 from fdr_core.inputs.item_keys import drawn_sides, label_keys
@@ -405,10 +406,12 @@ def _compact(rows: Answers, annotators: NDArray[np.object_], coins: Mapping[Hash
     if (rows.coin == OWN_COIN).any():
         recorded = np.isin(rows.coin, np.fromiter(coins.values(), dtype=np.int64, count=len(coins)))
         rows = Answers.concatenate([rows.take(recorded), _cancel_own(rows.take(~recorded), annotators)])
-    order = np.lexsort((rows.outcome, rows.right, rows.left, rows.coin, rows.annotator))
-    rows = rows.take(order)
     if not len(rows):
         return rows
+    order = order_by(rows.annotator, rows.coin)
+    if not ((np.diff(rows.annotator[order]) != 0) | (np.diff(rows.coin[order]) != 0)).all():
+        order = np.lexsort((rows.outcome, rows.right, rows.left, rows.coin, rows.annotator))
+    rows = rows.take(order)
     is_new = np.ones(len(rows), dtype=bool)
     is_new[1:] = (
         (np.diff(rows.annotator) != 0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from fdr_core.answers import Answers, Sums, rows_of, sum_answers
-from fdr_core.codes import mix
+from fdr_core.codes import mix, order_by
 from fdr_core.design import DENSE_ITEMS, DenseItems, ItemSolver, item_solver
 from fdr_core.errors import DesignError
 from fdr_core.paper.problem import PathProblem
@@ -73,7 +73,7 @@ class JudgedRows:
     def of(cls, answers: Answers, judged: Ints, n_annotators: int) -> JudgedRows:
         """Take the rows of the judged out of a table."""
         chosen, position = rows_of(answers, judged, n_annotators)
-        order = np.argsort(position, kind="stable")
+        order = order_by(position)
         return cls(judged, chosen[order], answers.take(chosen[order]), position[order])
 
 

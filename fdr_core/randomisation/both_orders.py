@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from fdr_core.answers import Answers
+from fdr_core.codes import order_by
 from fdr_core.randomisation.coins import Crowd, examine_units
 from fdr_core.randomisation.convolution import group_starts
 from fdr_core.randomisation.results import Tests
@@ -35,7 +36,7 @@ def paired_coins(answers: Answers) -> tuple[Ints, Mask]:
     low, high = np.minimum(answers.left, answers.right), np.maximum(answers.left, answers.right)
     _, coin = np.unique(np.stack([answers.coin, low, high]), axis=1, return_inverse=True)
     coin = coin.ravel()
-    order = np.lexsort((coin, answers.annotator))
+    order = order_by(answers.annotator, coin)
     starts = group_starts(answers.annotator[order], coin[order])
     signed = np.where(answers.left == low, 1.0, -1.0) * answers.weight
     surplus = np.add.reduceat(signed[order], starts) if len(starts) else np.zeros(0)

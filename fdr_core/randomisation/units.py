@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fdr_core.answers import Answers, rows_of
-from fdr_core.codes import joint_codes
+from fdr_core.codes import joint_codes, order_by
 from fdr_core.randomisation.convolution import group_starts
 from fdr_core.types import Floats, Ints, Mask
 
@@ -34,7 +34,7 @@ class UnitRows:
     def of(cls, answers: Answers, judged: Ints, n_annotators: int) -> UnitRows:
         """Take the rows of the judged out of a table."""
         rows, position = rows_of(answers, judged, n_annotators)
-        order = np.lexsort((answers.coin[rows], position))
+        order = order_by(position, answers.coin[rows])
         return cls._ordered(answers, rows[order], position[order])
 
     @classmethod

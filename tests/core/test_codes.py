@@ -29,6 +29,15 @@ def test_distinct_codes_are_those_of_numpy_however_large_they_are(least: int, la
     assert place.tolist() == inverse.tolist()
 
 
+@pytest.mark.parametrize("largest", [7, 10**12], ids=["counted", "sorted"])
+def test_rows_stand_in_the_order_of_several_codes_equal_ones_as_they_stood(largest: int) -> None:
+    rng = np.random.default_rng(0)
+    one, two = rng.integers(5, size=300), rng.integers(largest, size=300)
+    assert codes.order_by(one, two).tolist() == np.lexsort((two, one)).tolist()
+    assert codes.order_by(two).tolist() == np.argsort(two, kind="stable").tolist()
+    assert codes.order_by(one[:0], two[:0]).tolist() == []
+
+
 def test_first_rows_are_those_of_numpy() -> None:
     code = codes.compact_codes(np.random.default_rng(4).integers(50, size=400))
     assert codes.first_rows(code).tolist() == np.unique(code, return_index=True)[1].tolist()
