@@ -127,6 +127,8 @@ def _of_many(theta: Floats, members: Ints, uncertainty: Uncertainty) -> tuple[Fl
 
 #: How item scores are fitted.
 METHODS = ("logistic", "least squares")
+#: Items of pairs are not ranked from so many on, where they are at least this share of all.
+FEWEST_IN_PAIRS, NEARLY_ALL = 20, 0.95
 #: At most this many changed pairs are listed, the clearest first.
 MAX_ORDER_CHANGES = 10_000
 
@@ -155,7 +157,11 @@ class Ranking:
     n_iter: int
 
     def table(self, items: NDArray[np.object_]) -> pd.DataFrame:
-        """The ranking, best first within each component, raw beside corrected."""
+        """The ranking, best first within each component, raw beside corrected.
+
+        Where nearly all items stand in pairs of their own there is nothing to rank: ranks are NaN, and a column
+        ``probability`` tells how probably each item of a pair is the better one (normal approximation).
+        """
         rank = _ranks(self.theta, self.component)
         frame = pd.DataFrame(
             {
@@ -170,7 +176,13 @@ class Ranking:
                 "component": self.component,
             }
         )
-        return frame.sort_values(["component", "rank"], kind="stable", ignore_index=True)
+        ordered = frame.sort_values(["component", "rank"], kind="stable", ignore_index=True)
+        in_pair = np.bincount(self.component)[ordered["component"]] == 2
+        if in_pair.sum() < FEWEST_IN_PAIRS or in_pair.mean() < NEARLY_ALL:
+            return ordered
+        better = ndtr(ordered["score"] / np.maximum(ordered["se"], 1e-12))  # half of the difference, and its error
+        unranked = dict.fromkeys(("rank", "rank_low", "rank_high", "raw_rank"), np.nan)
+        return ordered.assign(**unranked, probability=np.where(in_pair, better, np.nan))
 
     def order_changes(self, items: NDArray[np.object_]) -> pd.DataFrame:
         """Pairs whose order the correction turned, the clearest first: ``above`` now ranks over ``below``.

@@ -51,6 +51,7 @@ METHOD_KEYS = (
 )  # fmt: skip
 ITEM_KEYS = (
     "item", "label", "score", "se", "rank", "rank_low", "rank_high", "raw_score", "raw_rank", "component",
+    "probability",
 )  # fmt: skip
 LEAN_KEYS = (
     "annotator", "name", "answers", "effect", "low", "high", "p_value", "q_value", "flagged", "finding",

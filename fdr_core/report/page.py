@@ -238,7 +238,7 @@ def _heaviest(report: Mapping[str, Any], row: Mapping[str, Any]) -> list[Mapping
 
 def ranking_drawing(items: list[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Points and intervals of the ranking before and after correction, in the drawing's units."""
-    known = [row for row in items if row["score"] is not None and row["raw_score"] is not None]
+    known = [row for row in items if row["rank"] is not None and row["raw_score"] is not None]
     if not known:
         return None
     reach = [(row["score"], 1.96 * (row["se"] or 0.0), row["raw_score"]) for row in known]

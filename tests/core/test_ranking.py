@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from fdr_core import Comparisons, detect
 from fdr_core.answers import Answers, sum_answers
@@ -224,6 +225,30 @@ def test_small_components_of_any_size_have_the_errors_and_ranks_of_the_whole_mat
     is_worse, is_better = (theta[:, None] - theta < -margin) & same, (theta[:, None] - theta > margin) & same
     assert low.tolist() == (1 + is_worse.sum(axis=1)).tolist()
     assert high.tolist() == (same.sum(axis=1) - is_better.sum(axis=1)).tolist()
+
+
+def test_pairs_of_their_own_have_a_probable_winner_instead_of_ranks() -> None:
+    rng = np.random.default_rng(6)
+    pair = np.repeat(np.arange(30), 20)
+    outcome = np.where(rng.random(600) < 0.2 + 0.02 * pair, 1.0, -1.0)
+    answers = Answers(np.arange(600) % 20, 2 * pair, 2 * pair + 1, outcome, np.arange(600), np.ones(600))
+    sums = sum_answers(answers, 60, 20)
+    found = ranking.ranking(answers, sums, np.zeros(0, dtype=np.int64))
+    table = found.table(np.arange(60).astype(object))
+    assert table[["rank", "rank_low", "rank_high", "raw_rank"]].isna().all(axis=None)
+    better, worse = table.iloc[::2], table.iloc[1::2]
+    assert better["component"].tolist() == worse["component"].tolist()
+    assert better["probability"].to_numpy() == pytest.approx(1 - worse["probability"].to_numpy())
+    assert (better["probability"] >= 0.5).all()
+    won = np.bincount(pair, outcome)
+    clear = np.abs(won) > 6
+    first = table.set_index("item")["probability"].reindex(2 * np.arange(30)).to_numpy()
+    assert ((first > 0.5) == (won > 0))[clear].all()
+    weight = found.uncertainty.of_differences(2 * np.arange(30), 2 * np.arange(30) + 1, found.se)
+    assert first == pytest.approx(ndtr((found.theta[::2] - found.theta[1::2]) / weight))
+    alone = ranking.Ranking(**{**vars(found), "component": np.arange(60) // 3}).table(np.arange(60).astype(object))
+    assert "probability" not in alone
+    assert alone["rank"].max() == 3
 
 
 def test_scores_are_centred_within_each_component_worked_by_hand() -> None:

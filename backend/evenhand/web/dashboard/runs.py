@@ -190,7 +190,7 @@ def _ranking_content(found: Project, run: Run) -> dict[str, Any]:
         "descending": descending,
         "arguments": {"run": request.args.get("run", type=int)},
         "labels": labels,
-        "drawn": [_ranking_point(row, labels) for row in best if row["score"] is not None],
+        "drawn": [_ranking_point(row, labels) for row in best if row["score"] is not None and row["rank"] is not None],
         "changes": changes,
         "n_changes": sum(beyond_noise(row) for row in changed),
         "n_within_noise": sum(not beyond_noise(row) for row in changed),
