@@ -103,7 +103,8 @@ class SignSums:
         count = np.bincount(place * shape[1] + which, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
         cosine = np.cos(np.outer(value, 2.0 * np.pi * np.arange(length // 2 + 1) / length))
         spectrum = np.exp(count @ np.log(np.maximum(np.abs(cosine), 1e-300)))
-        spectrum *= 1.0 - 2.0 * ((count @ (cosine < 0).astype(np.float64)) % 2)
+        # signs by parity; counts are whole and small, hence exact in single precision
+        spectrum *= 1.0 - 2.0 * ((count.astype(np.float32) @ (cosine < 0).astype(np.float32)) % 2)
         mass = np.fft.irfft(spectrum, n=length, axis=1)[:, : length // 2]
         mass[:, 1:] *= 2.0
         mass[np.arange(length // 2) > reach[members, None]] = 0.0
