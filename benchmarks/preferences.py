@@ -15,7 +15,7 @@ from fdr_core import Comparisons, detect
 from fdr_core.judges.preferences import preferences
 from fdr_core.types import Floats, Ints, Mask
 
-SETS, QUICK = 20, 2
+SETS, QUICK, FIRST = 40, 2, 7000
 N_PAIRS, N_FEATURES, N_PEOPLE, N_HELD_OUT = 300, 10, 30, 4000
 LEAN = 0.6
 WAYS = ("all votes", "minus flagged", "export")
@@ -72,7 +72,7 @@ def train(x: Floats, label: Floats, weight: Floats) -> Floats:
 
 
 def accuracies(votes: Comparisons, features: Floats, truth: Floats, rng: np.random.Generator) -> list[float]:
-    """Of all votes, of those who are not flagged, and of the export's soft labels: accuracy on pairs held out."""
+    """Of all votes, of those who are not flagged, and of the export's weighed votes: accuracy on pairs held out."""
     # Labels of pairs of their own do not depend on the consensus; least squares is the faster one there.
     consensus = "least squares" if votes.n_items >= 2 * N_PAIRS else "logistic"
     found = detect(votes, sides="random", lbi=None, consensus=consensus)
@@ -82,11 +82,11 @@ def accuracies(votes: Comparisons, features: Floats, truth: Floats, rng: np.rand
     kept: Mask = ~np.isin(votes.annotators[votes.annotator], found.flagged)
     table = preferences(votes, found).table
     ends: list[Ints] = [table[name].to_numpy(dtype=np.int64) for name in ("chosen", "rejected")]
-    soft = table["soft_label"].to_numpy(dtype=np.float64)
+    share, weight = (table[name].to_numpy(dtype=np.float64) for name in ("vote_share", "weight"))
     rewards = [
         train(x, label, one),
         train(x[kept], label[kept], one[kept]),
-        train(features[ends[0]] - features[ends[1]], soft, np.full(len(soft), len(votes) / len(soft))),
+        train(features[ends[0]] - features[ends[1]], share, weight),
     ]
     held = rng.normal(size=(N_HELD_OUT, N_FEATURES))
     return [float(np.mean(np.sign(held @ w) == np.sign(held @ truth))) for w in rewards]
@@ -97,7 +97,7 @@ def rows(n_sets: int) -> Iterator[str]:
     for number, cell in enumerate(CELLS):
         found = []
         for seed in range(n_sets):
-            rng = np.random.default_rng([number, seed])
+            rng = np.random.default_rng([number, FIRST + seed])
             found.append(accuracies(*crowd(cell, rng), rng))
         table = np.array(found)
         ahead = table[:, 2:] - table[:, :2]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fdr_core.comparisons import Comparisons
     from fdr_core.detection import Detection, detect
     from fdr_core.errors import ConfigurationError, DesignError, FdrCoreError, InputError, MissingExtraError
+    from fdr_core.judges.record import record
     from fdr_core.paper.knockoff_lbi import KnockoffLBI
     from fdr_core.statistics import SufficientStatistics
 
@@ -24,6 +25,7 @@ _HOME = {
     "MissingExtraError": "errors",
     "SufficientStatistics": "statistics",
     "detect": "detection",
+    "record": "judges.record",
 }
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "SufficientStatistics",
     "__version__",
     "detect",
+    "record",
 ]
 
 

@@ -25,7 +25,7 @@ from fdr_core.inputs.columns import (
 from fdr_core.inputs.label_studio.exports import read_export
 from fdr_core.inputs.label_studio.reading import Wanted
 from fdr_core.inputs.label_studio.words import answers_from
-from fdr_core.inputs.likely_coin import MOST_COLUMNS, likely_coin
+from fdr_core.inputs.likely_coin import MOST_COLUMNS, likely_coin, one_coin
 from fdr_core.inputs.sanity import MEANT, looks_broken
 from fdr_core.inputs.source import Limits, Source
 
@@ -224,6 +224,7 @@ class Comparisons:
         other = None if swapped is None else Source(swapped, limits=limits)
         read = registry.read(source, format=format, mapping=mapping, features=features, fields=fields, swapped=other)
         comparisons = cls._from_raw(read)._with_likely_coin(source, read)
+        one_coin(comparisons.coin, comparisons.n_items, comparisons.coin_source, source.where)
         if not one_sided and (seen := looks_broken(comparisons.annotator, comparisons.outcome)):
             raise InputError(f"{source.where}{seen}; {MEANT}")
         made = tables.restore_integers(comparisons) if source.kind == "csv" else comparisons

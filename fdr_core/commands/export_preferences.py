@@ -58,9 +58,9 @@ def export_preferences(
     Write FILE's comparisons as preference pairs with the leans taken out.
 
     Each line has prompt, chosen, rejected and margin, as TRL's reward and DPO trainers take them, soft_label (the
-    probability that somebody without a lean prefers the chosen), the votes for either, their weight, and the
-    probability that the order is right. Pairs whose order is less certain than --min-probability are listed to be
-    labelled again; --only-certain leaves them out of the pairs too.
+    probability that somebody without a lean prefers the chosen), the votes for either, their weight and the chosen's
+    share of it (to train on), and the probability that the order is right. Pairs whose order is less certain than
+    --min-probability are listed to be labelled again; --only-certain leaves them out of the pairs too.
 
     \b
     Examples:
@@ -102,6 +102,7 @@ def _write_pairs(path: Path, rows: list[dict[Any, Any]], wording: Texts) -> None
                 "soft_label": round(float(row["soft_label"]), 4),
                 "votes_chosen": float(row["votes_chosen"]),
                 "votes_rejected": float(row["votes_rejected"]),
+                "vote_share": round(float(row["vote_share"]), 4),
                 "weight": round(float(row["weight"]), 4),
                 "probability": round(float(row["probability"]), 4),
             }

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fdr_core.codes import compact_codes, first_rows, joint_codes
+from fdr_core.errors import InputError
 from fdr_core.types import Ints, Mask
 
 #: Columns of a file that are looked at, the first ones.
@@ -35,6 +36,16 @@ class LikelyCoin:
     labels: list[str]
     explained: int
     n_values: int = 0
+
+
+def one_coin(coin: Ints, n_items: int, source: str, where: str) -> None:
+    """Refuse a recorded coin that has one value for everything."""
+    if source == "coin" and not coin.any() and len(coin) >= _FEWEST and n_items > 2:
+        raise InputError(
+            f"{where}the coin has one value in all {len(coin):,} answers about {n_items:,} items, which one toss "
+            "cannot have decided; name the column that tells which answers stood under one toss (--map coin=…), or "
+            "rename this one"
+        )
 
 
 def likely_coin(annotator: Ints, left: Ints, right: Ints, columns: pd.DataFrame) -> LikelyCoin | None:

@@ -43,8 +43,9 @@ class Preferences:
     table : DataFrame
         chosen, rejected (labels of items), soft_label (probability that somebody without a lean prefers the chosen),
         votes_chosen, votes_rejected (as given; a tie is half of either), weight (votes, those towards a flagged
-        annotator's side counted for what they tell), margin (difference of the corrected scores), probability (that
-        the order of the two is right, given the answers), turned (whether a plain majority had it the other way round).
+        annotator's side counted for what they tell), vote_share (of that weight, the chosen's part), margin
+        (difference of the corrected scores), probability (that the order of the two is right, given the answers),
+        turned (whether a plain majority had it the other way round).
     again : DataFrame
         The pairs to label again: those less certain than asked for, least certain first, with the reason.
     reliability : float
@@ -101,6 +102,8 @@ def preferences(comparisons: Comparisons, detection: Detection, *, min_probabili
     # The errors of two items may be opposed (they are, in pairs of their own), so their sum is the safe bound.
     probability = ndtr(np.abs(margin) / np.maximum(error[pairs[:, 0]] + error[pairs[:, 1]], 1e-12))
     table = _table(comparisons, pairs, code, vote, margin, label).assign(weight=n, probability=probability)
+    share = np.bincount(code, weight * (1 + vote) / 2) / n
+    table["vote_share"] = np.where(table["chosen"] == comparisons.items[pairs[:, 0]], share, 1 - share)
     again = table[~_is_certain(table, min_probability)].sort_values("probability", kind="stable", ignore_index=True)
     reason = np.where(again["turned"], "the leans of flagged annotators had decided it", "too close to call")
     note = (

@@ -142,3 +142,13 @@ def test_detection_on_both_orders_finds_about_what_a_sign_test_finds() -> None:
         false_share.append(len(flagged - leaning) / max(1, len(flagged)))
     assert by_detection >= 0.98 * by_sign_test > 0
     assert np.mean(false_share) <= 0.1 + 3 * np.std(false_share) / 10
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "n"), [("reife_mtbench", 124), ("llmbar_features", 32)])
+def test_flagged_in_both_orders_are_those_whose_lean_is_a_tenth_or_more(data_folder: Path, name: str, n: int) -> None:
+    """Every pair was asked in both orders, so the mean outcome is the lean; at q = .1 no wrong entry and no miss."""
+    data = Comparisons.from_file(data_folder / name / "both_orders.csv.gz")
+    truth = data.to_frame().groupby("annotator")["outcome"].mean().abs()
+    assert set(detect(data, lbi=None).flagged) == set(truth.index[truth >= 0.1])
+    assert int((truth >= 0.1).sum()) == n

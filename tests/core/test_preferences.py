@@ -43,6 +43,15 @@ def test_single_votes_keep_their_reliability_and_none_is_lost() -> None:
     assert found.table["soft_label"].tolist() == pytest.approx([0.8] * 90)
 
 
+def test_votes_that_train_are_those_given_where_nobody_is_flagged() -> None:
+    """Weight and share together train as every vote by itself does."""
+    rng = np.random.default_rng(3)
+    rows = [(f"ann{k % 9}", f"i{k % 7}", f"i{(k + 1 + k % 3) % 7}", rng.choice([-1.0, 0.0, 1.0])) for k in range(120)]
+    table = exported(rows).table
+    assert (table["weight"] * table["vote_share"]).tolist() == pytest.approx(table["votes_chosen"].tolist())
+    assert table["weight"].sum() == 120
+
+
 def test_vote_towards_the_side_that_a_flagged_annotator_clicks_counts_for_what_it_tells() -> None:
     crowd = unique_pairs(rng=np.random.default_rng(0)).comparisons
     found = detect(crowd, sides="random", lbi=None)

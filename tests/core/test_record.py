@@ -1,6 +1,7 @@
 """The recorder: fair coins, one line per answer, a log that is read without any option."""
 
 import json
+import re
 import subprocess
 import sys
 from functools import partial
@@ -10,9 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+import fdr_core
 from examples import record_openai_judge
 from fdr_core import Comparisons, InputError, detect
+from fdr_core.commands.analyze import analyze
+from fdr_core.commands.doctor import doctor
+from fdr_core.commands.export_preferences import export_preferences
+from fdr_core.commands.gate import gate
 from fdr_core.judges.both_orders import both_orders
 from fdr_core.judges.record import Recorder, record
 
@@ -207,3 +214,19 @@ def test_example_for_an_openai_style_client_records_what_the_client_answers(tmp_
         shown = request["messages"][0]["content"]
         assert shown.index(PAIR[line["shown_first"]]) < shown.index(PAIR[line["shown_second"]])
     assert {line["shown_first"] for line in lines(log)} == set(PAIR)
+
+
+def test_record_is_a_name_of_the_library() -> None:
+    assert fdr_core.record is record
+
+
+def test_coin_with_one_value_is_refused_by_every_command(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"j{k % 3},i{k % 4},i{4 + k % 3},{'left' if k % 2 else 'right'},heads" for k in range(60)]
+    path.write_text("\n".join(["annotator,left,right,choice,coin", *rows]))
+    for command in (doctor, analyze, gate, export_preferences):
+        answer = CliRunner().invoke(command, [str(path)])
+        assert answer.exit_code == 2
+        told = " ".join(answer.output.split())
+        assert re.search(r"log\.csv: the coin has one value in all 60 answers about 7 items.*--map coin=", told)
+    assert list(tmp_path.iterdir()) == [path], "nothing half-written"
