@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from fdr_core.errors import InputError
-from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format
 from fdr_core.inputs.item_keys import item_key
 from fdr_core.inputs.label_studio.words import paired_names
-from fdr_core.inputs.rows import Rows, outcome_of
+from fdr_core.inputs.rows import gathered, outcome_of
 from fdr_core.inputs.source import Record, Source
 
 _FLAT = ".responses"
@@ -28,20 +27,18 @@ def _recognises(source: Source) -> bool:
     return any(_is_nested(record) or _is_flat(record) for record in source.sample)
 
 
-def _read(source: Source) -> RawAnswers:
-    rows = Rows()
+def _answers(source: Source) -> Iterator[dict[str, Any]]:
     left, right = _item_fields(source)
     for position, record in enumerate(source.records):
         fields = record["fields"] if _is_nested(record) else record
         for user, value in _responses(record):
-            rows.add(
-                annotator=None if user is None else str(user),
-                left=item_key(fields.get(left) or ""),
-                right=item_key(fields.get(right) or ""),
-                outcome=_outcome(value, left, right),
-                task=str(record.get("id") or record.get("_server_id") or position),
-            )
-    return rows.answers(source.where)
+            yield {
+                "annotator": None if user is None else str(user),
+                "left": item_key(fields.get(left) or ""),
+                "right": item_key(fields.get(right) or ""),
+                "outcome": _outcome(value, left, right),
+                "task": str(record.get("id") or record.get("_server_id") or position),
+            }
 
 
 def _item_fields(source: Source) -> tuple[str, str]:
@@ -93,7 +90,7 @@ FORMAT = Format(
     name="argilla",
     title="Argilla records",
     recognises=_recognises,
-    read=_read,
+    read=lambda source: gathered(_answers(source), where=source.where),
     uses={
         "fields": "items: the two that differ in the side only, such as response_1 and response_2",
         "responses": "annotator and answer: every user's ranking or choice",

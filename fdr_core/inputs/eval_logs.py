@@ -7,7 +7,7 @@ from fdr_core.errors import InputError
 from fdr_core.inputs.columns import RawAnswers
 from fdr_core.inputs.formats import Format
 from fdr_core.inputs.item_keys import item_key
-from fdr_core.inputs.rows import Rows, outcome_of
+from fdr_core.inputs.rows import gathered, outcome_of
 from fdr_core.inputs.source import Record, Source
 
 #: Names under which the two outputs may be recorded in the order they were shown, first choice first.
@@ -34,18 +34,13 @@ def _order(*places: Any) -> tuple[Any, Any] | None:
 
 
 def _gather(source: Source, answers: Iterator[dict[str, Any]], place: str) -> RawAnswers:
-    rows, unordered = Rows(), 0
-    for answer in answers:
-        order = answer.pop("order")
-        if order is None:
-            unordered += 1
-            continue
-        rows.add(left=item_key(order[0]), right=item_key(order[1]), **answer)
-    if unordered and not rows.columns:
+    every = list(answers)
+    told = [(answer, answer["order"]) for answer in every if answer["order"] is not None]
+    if every and not told:
         names = " or ".join(f"{first}/{second}" for first, second in ORDERS)
         raise InputError(source.where + _NO_ORDER.format(where=place, names=names))
-    rows.excluded["order not recorded"] += unordered
-    return rows.answers(source.where)
+    found = ({**answer, "left": item_key(order[0]), "right": item_key(order[1])} for answer, order in told)
+    return gathered(found, where=source.where, excluded={"order not recorded": len(every) - len(told)})
 
 
 def _inspect_answers(log: Record) -> Iterator[dict[str, Any]]:

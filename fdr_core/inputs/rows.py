@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,55 +41,20 @@ def outcomes_of(words: Iterable[Any], outcomes: Mapping[str, float] = OUTCOMES) 
     return np.array([*(outcome_of(word, outcomes) for word in unique), np.nan], dtype=np.float64)[codes]
 
 
-@dataclass
-class Rows:
-    """Columns being filled, and what had to be left out, by reason."""
-
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    excluded: Counter[str] = field(default_factory=Counter)
-
-    def add(self, **values: Any) -> None:
-        """Add an answer: annotator, left, right, outcome, and whatever else the format tells of every answer.
-
-        An answer that cannot be read, has no items, or compares an item with itself is counted and left out.
-        """
-        reason = _left_out_because(values)
-        if reason:
-            self.excluded[reason] += 1
-            return
-        for name, value in values.items():
-            self.columns.setdefault(name, []).append(value)
-
-    def answers(self, where: str) -> RawAnswers:
-        """Hand the columns over."""
-        columns = {name: pd.Series(values, dtype=object) for name, values in self.columns.items()}
-        none = pd.Series([], dtype=object)
-        optional: dict[str, Any] = {
-            name: columns[name] for name in OPTIONAL if name in columns and columns[name].notna().any()
-        }
-        return RawAnswers(
-            annotator=columns.get("annotator", none),
-            left=columns.get("left", none),
-            right=columns.get("right", none),
-            outcome=np.array(self.columns.get("outcome", []), dtype=np.float64),
-            excluded=dict(self.excluded),
-            where=where,
-            **optional,
-        )
+_NEEDED = ("annotator", "left", "right", "outcome")
 
 
-def _left_out_because(values: dict[str, Any]) -> str:
-    if values["annotator"] in (None, ""):
-        return "without annotator"
-    if values["left"] in (None, "") or values["right"] in (None, ""):
-        return "without items"
-    if values["left"] == values["right"]:
-        return "same item twice"
-    return "unreadable" if np.isnan(values["outcome"]) else ""
+def gathered(
+    answers: Iterable[Mapping[str, Any]], *, where: str, excluded: Mapping[str, int] | None = None
+) -> RawAnswers:
+    """Hand over answers found one by one, each with annotator, left, right, outcome and what else the format tells."""
+    found = list(answers)
+    frame = pd.DataFrame(found, columns=None if found else _NEEDED, dtype=object)
+    return from_frame(frame.where(frame.notna() & (frame != ""), None), where=where, excluded=dict(excluded or {}))
 
 
 def from_frame(frame: pd.DataFrame, *, where: str, excluded: dict[str, int] | None = None) -> RawAnswers:
-    """Hand over a table of answers, leaving out and counting what `Rows.add` would."""
+    """Hand over a table of answers, leaving out and counting what cannot be read, has no items, or one item twice."""
     frame = frame.reset_index(drop=True)
     is_out = {
         "without annotator": frame["annotator"].isna(),

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy.special import betainc, betaincinv
 
+from fdr_core.codes import joint_codes
 from fdr_core.comparisons import Comparisons
 from fdr_core.types import Floats, Ints, Mask
 
@@ -93,10 +95,19 @@ def both_orders(comparisons: Comparisons) -> list[BothOrders]:
     list of BothOrders
         By the size of the lean, strongest first; empty where no pair was shown in both orders.
     """
-    groups = _groups(comparisons)
-    pairs, repeats = _swap_pairs(comparisons, groups), _repeats(comparisons, groups)
-    judges = np.unique(comparisons.annotator[pairs[0]]) if len(pairs[0]) else np.zeros(0, dtype=np.int64)
-    found = [_measure(comparisons, int(judge), pairs, repeats) for judge in judges]
+    asked = _asked(comparisons)
+    number = asked.groupby(["group", "forward"]).cumcount()
+    one, two = (asked[asked["forward"] == way].assign(number=number) for way in (True, False))
+    pairs = one.merge(two[["group", "number", "side"]], on=["group", "number"], suffixes=("", "_swapped"))
+    # In the frame of the items the second answer changes its sign: consistent answers cancel.
+    pairs["drift"] = pairs["side"] + pairs["side_swapped"]
+    questions = asked.groupby(["annotator", "group", "forward"])["side"].agg(["size", "nunique"])
+    again = (questions["nunique"] == 1)[questions["size"] > 1]
+    found = [
+        _measure(comparisons.annotators[judge], own, again[again.index.get_level_values(0) == judge])
+        for judge in np.unique(pairs["annotator"]).tolist()
+        for own in [pairs.loc[pairs["annotator"] == judge, "drift"]]
+    ]
     return sorted(found, key=lambda one: (-abs(one.fairness), str(one.judge)))
 
 
@@ -106,83 +117,37 @@ def sign_test(first: int, second: int) -> float:
     return min(1.0, 2.0 * float(betainc(many, few + 1, 0.5))) if many else 1.0  # the binomial distribution's tail
 
 
-def _groups(comparisons: Comparisons) -> Ints:
-    """One code per (annotator, question, unordered pair); -1 where answers cannot be told to belong together."""
-    low = np.minimum(comparisons.left, comparisons.right)
-    high = np.maximum(comparisons.left, comparisons.right)
-    question = _questions(comparisons, low, high)
-    is_told = question is not None or comparisons.stratum is not None
-    columns = [comparisons.annotator, low, high]
-    columns += [column for column in (question, comparisons.stratum) if column is not None]
-    group = np.asarray(np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1]).ravel()
-    if is_told:
-        return group
-    forward = comparisons.left == low
+def _asked(comparisons: Comparisons) -> pd.DataFrame:
+    """Answers by (annotator, question, unordered pair), without those that cannot be told to belong together."""
+    left, right = comparisons.left.astype(np.int64), comparisons.right.astype(np.int64)
+    forward = left < right
+    pair = joint_codes(np.minimum(left, right), np.maximum(left, right))
+    coin = None if comparisons.coin_source == "own" else comparisons.coin
+    # Where each coin or task stands for one order only, both orders have one each, and neither names the question.
+    if coin is not None and not _in_both(joint_codes(coin, pair), forward).any():
+        coin = None
+    told = [code.astype(np.int64) for code in (coin, comparisons.stratum) if code is not None]
+    group = joint_codes(comparisons.annotator.astype(np.int64), pair)
+    for code in told:
+        group = joint_codes(group, code)
+    columns = {"annotator": comparisons.annotator, "group": group, "forward": forward}
+    table = pd.DataFrame({**columns, "side": np.sign(comparisons.outcome)})
     once = (np.bincount(group, forward) == 1) & (np.bincount(group, ~forward) == 1)
-    return np.where(once[group], group, -1)
+    return table if told else table[once[group]]
 
 
-def _questions(comparisons: Comparisons, low: Ints, high: Ints) -> Ints | None:
-    """The recorded coin or task, unless each stands for one order only: then both orders have one each."""
-    if comparisons.coin_source == "own":
-        return None
-    forward = comparisons.left == low
-    pair = np.unique(np.stack([comparisons.coin, low, high], axis=1), axis=0, return_inverse=True)[1].ravel()
-    has_both = (np.bincount(pair, forward) > 0) & (np.bincount(pair, ~forward) > 0)
-    return comparisons.coin if bool(has_both.any()) else None
+def _in_both(code: Ints, forward: Mask) -> Mask:
+    """Which codes stand for both orders."""
+    return (np.bincount(code, forward) > 0) & (np.bincount(code, ~forward) > 0)
 
 
-def _swap_pairs(comparisons: Comparisons, groups: Ints) -> tuple[Ints, Ints]:
-    """Rows that are the two orders of one pair, the k-th of one order with the k-th of the other."""
-    forward = comparisons.left < comparisons.right
-    one = _numbered(groups, np.flatnonzero(forward & (groups >= 0)))
-    two = _numbered(groups, np.flatnonzero(~forward & (groups >= 0)))
-    shared = sorted(set(one) & set(two))
-    return np.array([one[key] for key in shared], dtype=np.int64), np.array(
-        [two[key] for key in shared], dtype=np.int64
-    )
-
-
-def _numbered(groups: Ints, rows: Ints) -> dict[tuple[int, int], int]:
-    """Rows by (group, how many of the group came before)."""
-    seen: dict[int, int] = {}
-    found = {}
-    for row in rows.tolist():
-        group = int(groups[row])
-        found[group, seen.get(group, 0)] = row
-        seen[group] = seen.get(group, 0) + 1
-    return found
-
-
-def _repeats(comparisons: Comparisons, groups: Ints) -> tuple[Ints, Mask]:
-    """Annotator of every question asked again in the same order, and whether all answers to it agree."""
-    told = groups >= 0
-    asked = 2 * groups[told] + (comparisons.left < comparisons.right)[told]
-    _, question = np.unique(asked, return_inverse=True)
-    times = np.bincount(question)
-    side = np.sign(comparisons.outcome[told])
-    low, high = np.full(len(times), 2.0), np.full(len(times), -2.0)
-    np.minimum.at(low, question, side)
-    np.maximum.at(high, question, side)
-    who = np.zeros(len(times), dtype=np.int64)
-    who[question] = comparisons.annotator[told]
-    again = times > 1
-    return who[again], (low == high)[again]
-
-
-def _measure(comparisons: Comparisons, judge: int, pairs: tuple[Ints, Ints], repeats: tuple[Ints, Mask]) -> BothOrders:
-    own = comparisons.annotator[pairs[0]] == judge
-    one, two = np.sign(comparisons.outcome[pairs[0][own]]), np.sign(comparisons.outcome[pairs[1][own]])
-    # In the frame of the items the second answer changes its sign: consistent answers cancel.
-    drift = one + two
-    first, second = int((drift > 0).sum()), int((drift < 0).sum())
-    n = int(own.sum())
-    stable: Mask = repeats[1][repeats[0] == judge]
+def _measure(judge: object, drift: pd.Series[float], stable: pd.Series[bool]) -> BothOrders:
+    first, second, n = int((drift > 0).sum()), int((drift < 0).sum()), len(drift)
     return BothOrders(
-        judge=comparisons.annotators[judge],
+        judge=judge,
         pairs=n,
         consistent=Share(int((drift == 0).sum()), n),
-        flipped=Share(int((np.abs(drift) == 2).sum()), n),
+        flipped=Share(int((drift.abs() == 2).sum()), n),
         first=first,
         second=second,
         fairness=(first - second) / n,
