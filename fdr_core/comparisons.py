@@ -311,12 +311,8 @@ class Comparisons:
         if self.coin_source != "own":
             return self
         names = raw.unused[:MOST_COLUMNS]
-        others = (
-            source.frame(names, text=names)
-            if names
-            else pd.DataFrame(index=range(len(self) if raw.kept is None else len(raw.kept)))
-        )
         kept = np.ones(len(self), dtype=bool) if raw.kept is None else raw.kept
+        others = source.frame(names, text=names) if names else pd.DataFrame(index=range(len(kept)))
         if len(others) != len(kept):  # a record gave several answers, or none
             return self
         others = others[kept].reset_index(drop=True)
