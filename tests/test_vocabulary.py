@@ -75,6 +75,32 @@ def test_word_that_is_forbidden_is_found_where_it_stands() -> None:
     assert any("tests/core/inputs/test_formats.py" in use for use in _uses("verdicts?", ()))
 
 
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+TERMS = re.findall(r"^\| (?!word \|)([^|-][^|]*) \| ([^|]+) \|([^|]*)\|$", GLOSSARY, re.MULTILINE)
+#: Words of the glossary's last column that the patterns above do not look for.
+AVOIDED = sorted({word.strip() for _, _, words in TERMS for word in words.split(",") if word.strip()} - {"look"})
+
+
+def test_glossary_has_at_most_forty_terms_in_order() -> None:
+    terms = [term for term, _, _ in TERMS]
+    assert 30 <= len(terms) <= 40
+    assert terms == sorted(terms, key=str.casefold)
+    assert {"taste", "settle", "remedy", "verdict"} <= set(AVOIDED)
+
+
+@pytest.mark.parametrize("word", AVOIDED)
+def test_word_that_the_glossary_avoids_is_in_no_document(word: str) -> None:
+    """Prose only: code keeps names of its own. The settings of a project and the API are told in code spans."""
+    use = re.compile(rf"\b{word.removesuffix('y')}(?:y|ies|s|d)?\b", re.IGNORECASE)
+    found = []
+    for path in DOCUMENTS:
+        if path.name in ("glossary.md", "results.md", "CHANGELOG.md", "tried.md"):
+            continue
+        prose = re.sub(r"```.*?```|<!--.*?-->|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        found += [f"{path.name}: {one.group()}" for one in use.finditer(prose)]
+    assert found == []
+
+
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "results" / "tried.md"])
 
 

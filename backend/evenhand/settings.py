@@ -73,6 +73,34 @@ def _database_url(name: str, text: str) -> str:
     )
 
 
+def _weekly(name: str, text: str) -> bool:
+    """Whether it is asked for every week."""
+    if text.lower() not in ("", "off", "weekly"):
+        raise SettingsError(f"{name} is {text!r}; expected weekly, or nothing")
+    return text.lower() == "weekly"
+
+
+def _addresses(name: str, text: str) -> str:
+    """Mail addresses, by commas."""
+    found = [address.strip() for address in text.split(",") if address.strip()]
+    wrong = next((one for one in found if not one.isprintable() or " " in one or one.count("@") != 1), None)
+    if wrong is not None:
+        raise SettingsError(f"{name} has {wrong!r}; expected mail addresses such as ana@example.com, by commas")
+    return ",".join(found)
+
+
+def _smtp_url(name: str, text: str) -> str:
+    """The address of a mail server; what is wrong with it is said without it, since it may hold a password."""
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if text and not valid:
+        raise SettingsError(f"{name} is no address; expected smtp://user:password@host:587 or smtps://…")
+    return text
+
+
 def _log_level(name: str, text: str) -> str:
     """A level name in capitals."""
     if text.upper() not in LOG_LEVELS:
@@ -112,7 +140,7 @@ class Settings:
     label_studio_url: str = _setting(
         "LABEL_STUDIO_URL",
         "",
-        "Address of Label Studio as this service reaches it; the only host it ever calls, beside the alert webhook.",
+        "Address of Label Studio as this service reaches it; the only host it ever calls, beside chat and mail server.",
         _url,
         older_name="LABEL_STUDIO_HOST",
     )
@@ -157,6 +185,22 @@ class Settings:
     )
     alert_webhook_secret: str = _setting(
         "EVENHAND_ALERT_WEBHOOK_SECRET", "", "Key of the signature in the header X-Evenhand-Signature.", secret=True
+    )
+    digest: bool = _setting(
+        "EVENHAND_DIGEST", "", "weekly: every Monday a few lines on all projects, by mail and to the chat.", _weekly
+    )
+    digest_to: str = _setting(
+        "EVENHAND_DIGEST_TO", "", "Mail addresses that get them, by commas; empty: no mail.", _addresses
+    )
+    digest_from: str = _setting(
+        "EVENHAND_DIGEST_FROM", "", "Mail address they come from; empty: the first of EVENHAND_DIGEST_TO.", _addresses
+    )
+    smtp_url: str = _setting(
+        "EVENHAND_SMTP_URL",
+        "",
+        "Mail server: smtp://user:password@host:587 (STARTTLS where offered) or smtps://….",
+        _smtp_url,
+        secret=True,
     )
     secret_key: str = _setting(
         "EVENHAND_SECRET_KEY",
@@ -208,10 +252,20 @@ class Settings:
         if bool(value["basic_auth_user"]) != bool(value["basic_auth_pass"]):
             missing = "BASIC_AUTH_PASS" if value["basic_auth_user"] else "BASIC_AUTH_USER"
             raise SettingsError(f"{missing} is empty while its partner is set; set both or neither")
+        if value["digest_to"] and not value["smtp_url"]:
+            raise SettingsError("EVENHAND_SMTP_URL is empty while EVENHAND_DIGEST_TO is set; name the mail server")
+        if value["digest"] and not (value["digest_to"] or value["alert_webhook_url"]):
+            raise SettingsError("EVENHAND_DIGEST has no way out; set EVENHAND_DIGEST_TO or EVENHAND_ALERT_WEBHOOK_URL")
+        value["digest_from"] = value["digest_from"] or value["digest_to"].partition(",")[0]
         value["label_studio_public_url"] = value["label_studio_public_url"] or value["label_studio_url"]
         value["backend_url"] = value["backend_url"] or value["public_url"]
         value["database_url"] = value["database_url"] or f"sqlite:///{value['model_dir'] / 'evenhand.db'}"
         return cls(**value)
+
+    @property
+    def mails(self) -> bool:
+        """Whether there is a mail server and somebody to write to."""
+        return bool(self.smtp_url and self.digest_to)
 
     @property
     def has_credentials(self) -> bool:
@@ -228,7 +282,8 @@ class Settings:
     def secrets(self) -> tuple[str, ...]:
         """Values that must never appear in a log or an answer."""
         names = [one.name for one in fields(self) if one.metadata["setting"].secret and one.name != "database_url"]
-        values = (*(getattr(self, name) for name in names), urlsplit(self.database_url).password or "")
+        passwords = (urlsplit(address).password or "" for address in (self.database_url, self.smtp_url))
+        values = (*(getattr(self, name) for name in names), *passwords)
         return tuple(value for value in values if value)
 
 

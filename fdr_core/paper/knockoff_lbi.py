@@ -86,7 +86,7 @@ class KnockoffLBI:
     slack: str = option(
         "auto",
         "Slack of the paper's construction",
-        "How far copies stand from their annotators. The semidefinite program leaves some annotators no room.",
+        "How far copies stand from their annotators. The semidefinite program leaves some annotators no slack.",
         {"auto": "maximum entropy", "sdp": "the paper's semidefinite program", "cvxpy": "the same by cvxpy"},
     )
     complement: str = option(

@@ -1,10 +1,19 @@
 """Reports: one document per analysis, written as JSON, HTML and CSV, the same bytes wherever they are asked for."""
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fdr_core.report.document import annotators_csv, leans_csv, pseudonymised, ranking_csv, report_json, report_of_data
+from fdr_core.report.document import (
+    annotators_csv,
+    annotators_xlsx,
+    leans_csv,
+    pseudonymised,
+    ranking_csv,
+    report_json,
+    report_of_data,
+)
 
 __all__ = [
     "FILES",
@@ -54,7 +63,9 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     for name in FILES:
         if name == "leans.csv" and not report.get("other_leans"):
             continue
-        path = folder / name
-        path.write_bytes(render(report, name))
-        written.append(path)
+        written.append(folder / name)
+        written[-1].write_bytes(render(report, name))
+    if importlib.util.find_spec("openpyxl") is not None:
+        written.append(folder / "annotators.xlsx")
+        written[-1].write_bytes(annotators_xlsx(report))
     return written

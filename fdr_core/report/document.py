@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,9 @@ DATA_KEYS = (
 )  # fmt: skip
 # What could tell who an annotator is, besides the id.
 TELLING_KEYS = frozenset({"name", "first_seen", "last_seen", "later", "decision_by", "decision_at", "decision_reason"})
+#: By which Excel knows UTF-8.
+EXCEL_MARK = b"\xef\xbb\xbf"
+TIME_KEYS = ("first_seen", "last_seen", "decision_at")
 PLAIN = frozenset({type(None), bool, int, str})
 
 
@@ -255,12 +259,53 @@ def report_json(report: Mapping[str, Any]) -> bytes:
 
 def annotators_csv(report: Mapping[str, Any]) -> bytes:
     """One line per annotator, worst first."""
-    return csv_bytes(ANNOTATOR_KEYS, report["annotators"])
+    return EXCEL_MARK + csv_bytes(*_annotators(report))
+
+
+def annotators_xlsx(report: Mapping[str, Any]) -> bytes:
+    """The same as a workbook; needs openpyxl."""
+    from openpyxl import Workbook
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("annotators")
+    sheet.freeze_panes = "B2"
+    keys, rows = _annotators(report)
+    sheet.append(keys)
+    for row in rows:
+        cells = [cell(row[key]) for key in keys]
+        sheet.append([ILLEGAL_CHARACTERS_RE.sub(" ", one) if isinstance(one, str) else one for one in cells])
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
+
+
+def _annotators(report: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Columns and rows as spreadsheets take them: times as ISO 8601, the lean as side and size too."""
+    keys = list(ANNOTATOR_KEYS)
+    keys[keys.index("bias") : keys.index("bias")] = ["lean_side", "lean_size"]
+    rows = []
+    for row in report["annotators"]:
+        lean = row["bias"]
+        side = None if not lean else "left" if lean > 0 else "right"
+        times = {key: _iso(row[key]) for key in TIME_KEYS}
+        rows.append({**row, **times, "lean_side": side, "lean_size": None if lean is None else abs(lean)})
+    return keys, rows
+
+
+def _iso(moment: Any) -> Any:
+    """Seconds since 1970 as ISO 8601 in UTC; what is no such number stays."""
+    if isinstance(moment, bool) or not isinstance(moment, int | float):
+        return moment
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+    except (OverflowError, OSError, ValueError):  # a year that no calendar has
+        return moment
 
 
 def ranking_csv(report: Mapping[str, Any]) -> bytes:
     """One line per item, best first."""
-    return csv_bytes(ITEM_KEYS, report["ranking"])
+    return EXCEL_MARK + csv_bytes(ITEM_KEYS, report["ranking"])
 
 
 def leans_csv(report: Mapping[str, Any]) -> bytes:
@@ -270,7 +315,7 @@ def leans_csv(report: Mapping[str, Any]) -> bytes:
         for one in report.get("other_leans", ())
         for row in one["annotators"]
     ]
-    return csv_bytes(("lean", "how", *LEAN_KEYS), rows)
+    return EXCEL_MARK + csv_bytes(("lean", "how", *LEAN_KEYS), rows)
 
 
 def cell(value: Any) -> Any:

@@ -81,7 +81,7 @@ def test_run_with_gold_lists_leans_in_the_report(store: Store, run: Run) -> None
     assert length["how"] == "gold"
     assert {row["annotator"] for row in length["annotators"] if row["flagged"]} == {"1", "2"}
     assert agreement["lean"] == "agreement"
-    rows = list(csv.DictReader(io.StringIO(render(report, "leans.csv").decode())))
+    rows = list(csv.DictReader(io.StringIO(render(report, "leans.csv").decode("utf-8-sig"))))
     assert {row["annotator"] for row in rows if row["flagged"] == "true" and row["lean"] == "length"} == {"1", "2"}
     assert "Lena" not in render(pseudonymised(report), "report.html").decode()
 

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from evenhand.store import Store
 
 from fdr_core import KnockoffLBI, detect
 from fdr_core.report import FILES, pseudonymised, render, report_of_data, write_report
-from fdr_core.report.document import cell, file_data
+from fdr_core.report.document import ANNOTATOR_KEYS, annotators_xlsx, cell, file_data
 from fdr_core.report.words import (
     ago,
     duration,
@@ -145,10 +146,14 @@ def test_report_of_an_unfinished_run_is_refused(store: Store) -> None:
 def test_report_with_pseudonyms_tells_neither_names_nor_ids(report: dict[str, Any], tmp_path: Path) -> None:
     named = {**report, "annotators": [{**row, "name": f"Zebulon-{k}"} for k, row in enumerate(report["annotators"])]}
     for path in write_report(pseudonymised(named), tmp_path / "shared"):
-        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".xlsx":
+            with zipfile.ZipFile(path) as book:
+                text = "".join(book.read(name).decode() for name in book.namelist())
+        else:
+            text = path.read_text(encoding="utf-8")
         assert "Zebulon" not in text
         assert report["data"]["source"] not in text
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "shared" / "annotators.csv").read_text(encoding="utf-8"))))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "shared" / "annotators.csv").read_text(encoding="utf-8-sig"))))
     assert [row["annotator"] for row in rows] == [f"annotator {k}" for k in range(1, 13)]
     assert {row["first_seen"] + row["last_seen"] for row in rows} == {""}
     assert [float(row["bias"]) for row in rows] == [row["bias"] for row in report["annotators"]]
@@ -229,16 +234,16 @@ def test_report_holds_what_reviewers_decided_and_what_is_open(report: dict[str, 
     assert "<strong>confirmed</strong> by lead, 14 November 2023: clicked through" in page
     assert "Look at the answers below" not in page
     assert "Everybody flagged has been decided about." in page
-    assert "decision,decision_by" in render(report, "annotators.csv").decode().splitlines()[0]
+    assert "decision,decision_by" in render(report, "annotators.csv").decode("utf-8-sig").splitlines()[0]
 
 
 def test_report_tables_neutralise_formulas_and_keep_numbers(report: dict[str, Any]) -> None:
-    rows = list(csv.DictReader(io.StringIO(render(report, "annotators.csv").decode())))
+    rows = list(csv.DictReader(io.StringIO(render(report, "annotators.csv").decode("utf-8-sig"))))
     names = [row["name"] for row in rows]
     assert not [name for name in names if name.startswith(("=", "+", "-", "@"))]
     assert sum(name.startswith("'=HYPERLINK") for name in names) == 2
     assert min(float(row["bias"]) for row in rows) < 0
-    items = list(csv.DictReader(io.StringIO(render(report, "ranking.csv").decode())))
+    items = list(csv.DictReader(io.StringIO(render(report, "ranking.csv").decode("utf-8-sig"))))
     assert sum(row["label"].startswith("'=HYPERLINK") for row in items) == 3
 
 
@@ -295,3 +300,20 @@ def test_report_with_a_lone_surrogate_is_still_written(report: dict[str, Any]) -
 )
 def test_words_of_a_value_read_as_intended(words: str, expected: str) -> None:
     assert words == expected
+
+
+def test_tables_for_spreadsheets_have_times_sides_and_sizes(tmp_path: Path) -> None:
+    import openpyxl
+
+    row = dict.fromkeys(ANNOTATOR_KEYS) | {"annotator": "=1+1", "name": "a\x00b", "bias": -0.25, "last_seen": 1.5e9}
+    report = {"annotators": [row, {**row, "bias": None}]}
+    text = render(report, "annotators.csv")
+    assert text.startswith(b"\xef\xbb\xbf")
+    first, second = csv.DictReader(io.StringIO(text.decode("utf-8-sig")))
+    assert (first["lean_side"], first["lean_size"], first["bias"]) == ("right", "0.25", "-0.25")
+    assert (second["lean_side"], second["lean_size"]) == ("", "")
+    assert first["last_seen"] == "2017-07-14T02:40:00+00:00"
+    (tmp_path / "annotators.xlsx").write_bytes(annotators_xlsx(report))
+    header, *rows = openpyxl.load_workbook(tmp_path / "annotators.xlsx")["annotators"].iter_rows(values_only=True)
+    found = dict(zip(header, rows[0], strict=True))
+    assert (found["annotator"], found["name"], found["lean_size"]) == ("'=1+1", "a b", 0.25)

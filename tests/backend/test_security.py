@@ -290,7 +290,7 @@ def test_tables_for_spreadsheets_hold_no_formulas(client: FlaskClient, sqlite_st
     sqlite_store.runs.finish(claimed[0].id, claimed[1], result)
     for name, column in (("annotators.csv", "annotator"), ("ranking.csv", "item")):
         answer = client.get(f"/api/v1/projects/{project.id}/runs/{claimed[0].id}/{name}", headers=basic())
-        table = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+        table = list(csv.DictReader(io.StringIO(answer.text.removeprefix("\ufeff"), newline="")))
         assert len(table) == len(formulas)
         assert all(not row[column].lstrip().startswith(("=", "+", "-", "@", "＝")) for row in table)
         numbers = [row.get("score") for row in table]

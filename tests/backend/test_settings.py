@@ -58,6 +58,7 @@ def test_settings_secrets_are_neither_shown_nor_printed(monkeypatch: pytest.Monk
     values = {setting.name: "hidden-value-1" for setting in TABLE if setting.secret and setting.name != "DATABASE_URL"}
     values |= {"DATABASE_URL": "postgresql://u:hidden-value-1@h/d", "BASIC_AUTH_USER": "lead"}
     values["EVENHAND_ALERT_WEBHOOK_URL"] = "https://hooks.example/hidden-value-1"
+    values["EVENHAND_SMTP_URL"] = "smtp://lead:hidden-value-1@mail.example"
     settings = Settings.from_env(values)
     assert "hidden-value-1" not in repr(settings)
     assert "hidden-value-1" in settings.secrets()

@@ -174,7 +174,7 @@ def test_reports_download_from_the_project_page(page: Page, service: Service, tm
         content[name] = (tmp_path / name).read_text(encoding="utf-8")
     report = json.loads(content["report.json"])
     assert len(report["annotators"]) == 60
-    rows = list(csv.DictReader(io.StringIO(content["annotators.csv"])))
+    rows = list(csv.DictReader(io.StringIO(content["annotators.csv"].removeprefix("\ufeff"))))
     assert [row["annotator"] for row in rows] == [row["annotator"] for row in report["annotators"]]
     assert len(content["ranking.csv"].splitlines()) == 21
     with page.expect_download() as waiting:

@@ -139,7 +139,7 @@ def settings(as_json: bool) -> None:
 @json_option
 @says_what_is_wrong
 def status(as_json: bool) -> None:
-    """Show projects, last events and pulls, the queue, and open problems with their remedies.
+    """Show projects, last events and pulls, the queue, and open problems with what to do.
 
     \b
     Examples:

@@ -18,6 +18,8 @@ import requests
 from evenhand.domain import Project, Publication, shown_name
 from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
+from evenhand.publish.digest import KIND as DIGEST
+from evenhand.publish.digest import mail, queue_digest
 from evenhand.settings import Settings
 from evenhand.store import Store
 from evenhand.store.messages import LONGEST_RETRY
@@ -32,7 +34,7 @@ FACTS_PER_ROUND = 20
 MAX_ATTEMPTS = 12
 FIRST_RETRY_SECONDS = 30.0
 TIMEOUT = (5.0, 10.0)
-PROBLEM = "alert_webhook"
+PROBLEM, MAIL_PROBLEM = "alert_webhook", "digest_mail"
 
 Json = dict[str, Any]
 
@@ -47,19 +49,21 @@ class SendReport:
 
 
 def send_due(store: Store, settings: Settings, session: requests.Session, now: float) -> SendReport:
-    """Queue what is new and send what is due; without an alert webhook nothing happens."""
-    if not settings.alert_webhook_url:
-        return SendReport()
-    queued = sum(_queue_news(store, project, now) for project in store.projects.all() if project.kind == "comparison")
+    """Queue what is new and send what is due; without an alert webhook and a digest nothing happens."""
+    queued = queue_digest(store, settings, now)
+    if settings.alert_webhook_url:
+        queued += sum(
+            _queue_news(store, project, now) for project in store.projects.all() if project.kind == "comparison"
+        )
     if not store.notifications.due(limit=1):
         return SendReport(queued)
     # Every round has an owner of its own, so that the lease also spaces out the rounds of one process.
     lease = store.leases.acquire(LEASE, uuid.uuid4().hex, ROUND_SECONDS)
     if lease is None:
         return SendReport(queued)
-    due: dict[int | None, list[Json]] = {}
+    due: dict[int | str | None, list[Json]] = {}
     for row in store.notifications.due(limit=FACTS_PER_ROUND):
-        due.setdefault(row["project_id"], []).append(row)
+        due.setdefault(row["key"] if row["payload"]["kind"] == DIGEST else row["project_id"], []).append(row)
     outcomes = [_send(store, settings, session, rows, now) for rows in due.values()]
     store.leases.renew(lease, PAUSE_SECONDS)
     return SendReport(queued, sum(outcomes), len(outcomes) - sum(outcomes))
@@ -143,26 +147,36 @@ def _fact(
 
 
 def _send(store: Store, settings: Settings, session: requests.Session, rows: Sequence[Json], now: float) -> bool:
-    """Send one message for these facts and settle each of them."""
+    """Send one message for these facts and note of each what became of it."""
+    payload = rows[0]["payload"]
+    by_mail = payload["kind"] == DIGEST and payload["way"] == "mail"
+    error = mail(settings, payload) if by_mail else _post(settings, session, rows, now)
+    for row in rows:
+        attempts = int(row["attempts"]) + 1
+        wait = min(FIRST_RETRY_SECONDS * 2.0 ** (attempts - 1), LONGEST_RETRY)
+        again = now + wait if error and attempts < MAX_ATTEMPTS else None
+        store.notifications.settle(row["key"], error=error, next_try_at=again)
+    problem, setting = (MAIL_PROBLEM, "EVENHAND_SMTP_URL") if by_mail else (PROBLEM, "EVENHAND_ALERT_WEBHOOK_URL")
+    if error is None:
+        store.problems.resolve(None, problem)
+    else:
+        store.problems.open(None, problem, error, f"Check {setting} and the service behind it.")
+    return error is None
+
+
+def _post(settings: Settings, session: requests.Session, rows: Sequence[Json], now: float) -> str | None:
+    """Send to the chat; the error in words, or None."""
+    if not settings.alert_webhook_url:
+        return "no alert webhook is configured any more"
     body = json.dumps(_message(settings, [row["payload"] for row in rows]), ensure_ascii=False).encode()
     headers = {"Content-Type": "application/json; charset=utf-8", **_signature(settings, body, now)}
     try:
         answer = session.post(
             settings.alert_webhook_url, data=body, headers=headers, timeout=TIMEOUT, allow_redirects=False
         )
-        error = None if 200 <= answer.status_code < 300 else f"the alert webhook answered {answer.status_code}"
     except requests.RequestException as failure:
-        error = f"the alert webhook could not be reached ({type(failure).__name__})"
-    for row in rows:
-        attempts = int(row["attempts"]) + 1
-        wait = min(FIRST_RETRY_SECONDS * 2.0 ** (attempts - 1), LONGEST_RETRY)
-        again = now + wait if error and attempts < MAX_ATTEMPTS else None
-        store.notifications.settle(row["key"], error=error, next_try_at=again)
-    if error is None:
-        store.problems.resolve(None, PROBLEM)
-    else:
-        store.problems.open(None, PROBLEM, error, "Check EVENHAND_ALERT_WEBHOOK_URL and the service behind it.")
-    return error is None
+        return f"the alert webhook could not be reached ({type(failure).__name__})"
+    return None if 200 <= answer.status_code < 300 else f"the alert webhook answered {answer.status_code}"
 
 
 def _signature(settings: Settings, body: bytes, now: float) -> dict[str, str]:
@@ -175,6 +189,8 @@ def _signature(settings: Settings, body: bytes, now: float) -> dict[str, str]:
 
 def _message(settings: Settings, facts: Sequence[Json]) -> Json:
     """Text for people, facts for programs."""
+    if facts[0]["kind"] == DIGEST:
+        return {"text": _escape(str(facts[0]["text"])), "facts": []}
     project, title = facts[0]["project"], _escape(str(facts[0]["title"]))
     lines = [f"*Evenhand*, project {title}:", *(f"• {_sentence(fact)}" for fact in facts)]
     if settings.public_url:

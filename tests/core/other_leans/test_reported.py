@@ -40,7 +40,7 @@ def test_analyze_with_leans_lists_them_in_all_files_and_on_the_terminal(answers:
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     jsonschema.validate(report, SCHEMA)
     assert [one["lean"] for one in report["other_leans"]] == ["length", "agreement"]
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "leans.csv").read_text(encoding="utf-8"))))
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "leans.csv").read_text(encoding="utf-8-sig"))))
     assert len(rows) == 20
     listed = {row["annotator"] for row in rows if row["flagged"] == "true"}
     assert len(listed) == 2

@@ -256,7 +256,7 @@ def change_settings(project_id: int) -> Response:
 
 @bp.post(f"/projects/<{ID}:project_id>/reading")
 def change_reading(project_id: int) -> Response:
-    """Say what answers mean, confirm what is guessed, or settle what a changed labelling setup means."""
+    """Say what answers mean, confirm what is guessed, or decide what a changed labelling setup means."""
     store, user = get_store(), current_user()
     found, by = store.projects.get(project_id), user.name if user else "unknown"
     action = form_text("action")
