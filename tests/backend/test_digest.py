@@ -112,7 +112,9 @@ def test_mail_goes_out_once_a_week_from_monday_morning_on(world: World, server: 
     assert world.send(settings=settings).sent == 1
     people, text = server.got[1]
     message = message_from_bytes(text)
-    body = str(message.get_payload(decode=True), "utf-8") if not message.is_multipart() else ""
+    payload = message.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    body = payload.decode()
     assert people == ["ana@example.com", "ben@example.com"]
     assert message["From"] == "evenhand@example.com"
     assert message["Subject"].startswith("Evenhand: week 20")

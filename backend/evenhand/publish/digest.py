@@ -18,7 +18,7 @@ from evenhand.project_config import ProjectConfig
 from evenhand.pseudonyms import PSEUDONYM_KEY, pseudonym
 from evenhand.settings import Settings, is_loopback
 from evenhand.store import Store
-from fdr_core.report.words import flag_words, plural
+from fdr_core.report.words import flag_words, plural, when
 from fdr_core.terminal import printable
 
 KIND = "digest"
@@ -63,7 +63,7 @@ def _of_project(store: Store, settings: Settings, project: Project) -> list[str]
     config = ProjectConfig.model_validate(project.config)
     waiting = [flag for flag in flags if str(flag["annotator_id"]) not in decided]
     run = store.runs.latest(project.id)
-    finished = datetime.fromtimestamp(run.finished_at, UTC).isoformat(timespec="minutes") if run else "never"
+    finished = when(run.finished_at) if run else "never"
     lines = [
         printable(project.title),
         f"  {plural(project.counts.get('judged', 0), 'answer')} judged; last run: {finished}",
