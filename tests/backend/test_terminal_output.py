@@ -164,7 +164,7 @@ def test_interrupted_command_exits_130(tmp_path: Path, monkeypatch: pytest.Monke
     crowd = tmp_path / "crowd.csv"
     crowd.write_text("annotator,left,right,choice\na,x,y,left\n", encoding="utf-8")
     # Ctrl-C in the middle of the work; where tests run side by side the signal is ignored otherwise.
-    monkeypatch.setattr("fdr_core.commands.analyze.detect", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("fdr_core.detect", lambda *_, **__: signal.raise_signal(signal.SIGINT))
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         done = CliRunner().invoke(main, ["analyze", str(crowd), "--out", str(tmp_path / "o")])

@@ -7,7 +7,6 @@ import io
 import json
 import re
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -267,13 +266,11 @@ def test_status_page_loads_the_checks_and_names_what_is_wrong(page: Page, servic
     expect(page.locator("main")).to_contain_text("12 events rejected")
 
 
-def test_first_page_with_ten_thousand_annotators_comes_quickly(page: Page, service: Service) -> None:
-    spent = []
-    for _ in range(5):
-        page.goto(service.ui("projects/6"))
-        spent.append(page.evaluate("performance.getEntriesByType('navigation')[0].responseEnd"))
-    assert median(spent) < 300
+def test_first_page_of_ten_thousand_annotators_is_as_light_as_any(page: Page, service: Service) -> None:
+    """What takes time is what is sent and drawn; seconds are measured in benchmarks/pages.py."""
+    page.goto(service.ui("projects/6"))
     expect(page.locator("table.annotators tbody tr")).to_have_count(50)
+    assert len(page.content()) < 400_000
 
 
 def test_page_that_does_not_exist_is_explained(page: Page, watch: Watch, service: Service) -> None:
