@@ -17,6 +17,7 @@ from fdr_core.commands.doctor import doctor
 from fdr_core.commands.export_preferences import export_preferences
 from fdr_core.commands.gate import gate
 from fdr_core.engines import sum_comparisons
+from fdr_core.inputs.registry import detect_format
 from fdr_core.report.words import left_out_words
 from tests.core.inputs.samples import READ, REFUSED, SAMPLES
 
@@ -61,6 +62,8 @@ def agree(path: Path, folder: Path, *options: str) -> dict[str, Any]:
         counts = [f"{count:,} {left_out_words(reason)}" for reason, count in out.items()]
         assert [words for words in counts if words not in answer.output and answer.exit_code != 2] == [], name
     assert done["doctor"].exit_code == int(refused)
+    shown = [f"answers: {report['data']['answers']:,};", *(f"  {use}" for use in detect_format(path).columns)]
+    assert [words for words in ("Columns:", *shown) if words not in done["doctor"].output] == []
     assert (done["gate"].exit_code == 2) == (refused or report["audit"]["how"] == "sides fixed")
     leans = {str(row["annotator"]): f"{row['bias']:+.3f}" for row in report["annotators"]}
     rows = re.findall(r"^\| (.+?) \| \S+ \S+ \| ([-+]\S+) ", done["gate"].stdout, re.MULTILINE)
