@@ -129,6 +129,18 @@ def test_a_rename_beside_a_new_control_credits_nothing_to_the_wrong_question(sto
     assert "setup_changed" in world.problems
 
 
+def test_a_rename_among_controls_that_are_judged_together_is_refused_with_what_is_offered(stores: Store) -> None:
+    two = f"<View>{PAIRWISE.format('pw')}{PAIRWISE.format('style')}{TEXTS}</View>"
+    world = World(stores, two)
+    change_config(stores, world.project, {"controls": ["pw", "style"]}, by="lead")
+    world.answer(0, "left")
+    world.pull()
+    world.pull(two.replace("pw", "quality"))
+    with pytest.raises(UnusableValueError, match="offered: quality"):
+        settle_setup(stores, world.project, "anew", by="lead")
+    assert world.outcomes == [1.0]
+
+
 def test_a_control_that_came_and_went_is_no_former_name_of_another(stores: Store) -> None:
     world = World(stores, ONE)
     world.answer(0, "left")
