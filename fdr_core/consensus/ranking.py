@@ -129,6 +129,8 @@ def _of_many(theta: Floats, members: Ints, uncertainty: Uncertainty) -> tuple[Fl
 METHODS = ("logistic", "least squares")
 #: Items of pairs are not ranked from so many on, where they are at least this share of all.
 FEWEST_IN_PAIRS, NEARLY_ALL = 20, 0.95
+#: Scores this close are equal: the rest is rounding.
+TIE = 1e-9
 #: At most this many changed pairs are listed, the clearest first.
 MAX_ORDER_CHANGES = 10_000
 
@@ -339,7 +341,7 @@ def _ranks(score: Floats, component: Ints) -> Ints:
     starts = np.ones(len(order), dtype=bool)
     starts[1:] = np.diff(component[order]) != 0
     is_new = starts.copy()
-    is_new[1:] |= np.diff(score[order]) != 0
+    is_new[1:] |= np.abs(np.diff(score[order])) > TIE
     first = np.maximum.accumulate(np.where(starts, position, 0))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.maximum.accumulate(np.where(is_new, position, 0)) - first + 1

@@ -129,7 +129,7 @@ def test_ranking_of_two_groups_ranks_each_on_its_own() -> None:
 
 
 def test_ranking_of_equal_scores_shares_the_better_rank() -> None:
-    fit = Refit(np.array([0.5, 0.5, -1.0]), np.zeros(3), np.zeros(0), 1.0, np.zeros(3, dtype=np.int64), None)
+    fit = Refit(np.array([0.5, 0.5 + 1e-15, -1.0]), np.zeros(3), np.zeros(0), 1.0, np.zeros(3, dtype=np.int64), None)
     answers = Answers(np.zeros(3, int), np.array([0, 1, 2]), np.array([1, 2, 0]), np.zeros(3), np.arange(3), np.ones(3))
     table = ranking_of_refit(fit, sum_answers(answers, 3, 1)).table(np.array(["a", "b", "c"], dtype=object))
     assert table["rank"].tolist() == [1, 1, 3]
