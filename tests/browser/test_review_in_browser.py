@@ -84,7 +84,7 @@ def test_review_bar_stays_in_sight_and_typing_a_comment_decides_nothing(page: Pa
     expect(page.get_by_role("button", name="Confirm")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize(("width", "most"), [(1440, 345), (390, 345)])
+@pytest.mark.parametrize(("width", "most"), [(1440, 640), (390, 700)])
 def test_first_annotator_stands_on_the_first_screen(
     browser: Browser, service: Service, watch: Watch, width: int, most: int
 ) -> None:
@@ -102,7 +102,7 @@ def test_first_annotator_stands_on_the_first_screen(
     assert with_problem is not None
     assert box["y"] <= most
     assert with_problem["y"] - box["y"] <= 90 * n_problems
-    for tab in ("ranking", "figures", "runs", "decisions", "settings"):
+    for tab in ("today", "ranking", "runs", "decisions", "settings"):
         page.goto(service.ui(f"projects/1/{tab}"))
         current = page.locator(".tabs [aria-current]").bounding_box()
         assert current is not None

@@ -27,8 +27,10 @@ from evenhand.runs.statistics import (
 from evenhand.store import Store
 from fdr_core import Detection, InputError, SufficientStatistics, detect, evidence
 from fdr_core._version import versions
+from fdr_core.agreement import agreement
 from fdr_core.answer_table import AnswerTable
 from fdr_core.audit import audit
+from fdr_core.changes import lean_changes
 from fdr_core.errors import FdrCoreError
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
@@ -68,6 +70,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
             clock=time.perf_counter,
         )
         judged_hash = data_hash(statistics)
+        trend, daily = _trend(statistics, detection, config.q)
     if differing.evidence:
         with corrected(current, differing.ranking):
             standing = ranking_as_it_stands(statistics, detection, consensus=config.consensus)
@@ -79,7 +82,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
     settle_warnings(store, project, detection.audit.how, config.q, detection.audit.reasons)
     lasting, spent = _lasting_flags(store, project, detection, config.q)
     beyond = other_leans(store, project, config)
-    annotators = _annotator_rows(store, project, detection, lasting, by_annotator(beyond["other_leans"]))
+    annotators = _annotator_rows(store, project, detection, lasting, by_annotator(beyond["other_leans"]), trend)
     beyond["other_leans"] = [{**one, "annotators": []} for one in beyond["other_leans"]]  # theirs stand with them
     persistent = [row for row in annotators if row["persistent"]]
     again = label_again(store, project.id, detection, statistics)
@@ -90,7 +93,7 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
         versions=versions(),
         audit=_with_command(plain(detection.audit.as_dict()), detection, project, store),
         guarantee=str(detection.guarantee),
-        summary={**_summary(detection, project, annotators, config), "label_again": again, **beyond},
+        summary={**_summary(detection, project, annotators, config), "label_again": again, "daily": daily, **beyond},
         timings=plain(detection.timings),
         data_hash=judged_hash,
         annotators=annotators,
@@ -213,6 +216,7 @@ def _annotator_rows(
     detection: Detection,
     lasting: Collection[str],
     leans: Mapping[str, dict[str, Any]],
+    trend: Mapping[str, dict[str, Any]],
 ) -> list[Mapping[str, Any]]:
     """The annotator table with lasting flags, live evidence and evidence in time."""
     _, live = store.live.standing(project.id)
@@ -233,8 +237,39 @@ def _annotator_rows(
         row.update(timed.get(row["annotator"], {}))
         row["controls"] = beside.get(row["annotator"])
         row["leans"] = leans.get(row["annotator"])
+        row["trend"] = trend.get(row["annotator"])
         table.append(row)
     return table
+
+
+#: Weeks that are kept of everybody.
+MOST_WEEKS = 12
+
+
+def _trend(
+    statistics: SufficientStatistics, detection: Detection, q: float
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Of each person the leans by week and the kappa with others; of all, agreement and whose lean has changed."""
+    table = AnswerTable.of(statistics)
+    together = agreement(table.answers, len(table.items), len(table.annotators))
+    found = lean_changes(statistics, q=q, audit=detection.audit)
+    trend: dict[str, dict[str, Any]] = {
+        str(label): {"weeks": [], "kappa": plain(kappa), "others": int(others)}
+        for label, kappa, others in zip(table.annotators, together.kappa, together.n_others, strict=True)
+    }
+    for row in found.weeks.to_dict("records"):
+        week = [plain(row[name]) for name in ("week", "answers", "lean", "low", "high")]
+        trend[str(row["annotator"])]["weeks"].append([round(value, 3) for value in week])
+    for one in trend.values():
+        one["weeks"] = one["weeks"][-MOST_WEEKS:]
+    changed = found.annotators[found.annotators["changed"]].to_dict("records")
+    return trend, {
+        "alpha": plain(together.alpha),
+        "units": together.n_units,
+        "kappa": plain(together.median_kappa),
+        "changed": [{str(name): plain(value) for name, value in row.items()} for row in changed],
+        "reasons": list(found.reasons),
+    }
 
 
 def _is_of_interest(row: Mapping[Any, Any]) -> bool:

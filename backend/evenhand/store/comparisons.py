@@ -8,7 +8,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, delete, func, or_, select, update
+from sqlalchemy import BindParameter, Connection, Text, bindparam, case, cast, delete, func, or_, select, update
 
 from evenhand.domain import Applied, Batch, Page, Task, further_ids
 from evenhand.judged import Policy, coin_label
@@ -290,6 +290,37 @@ class ComparisonStore(Aggregate):
             judged = _policy(connection, project_id).sql(comparisons)
             # an import without times has 0
             return [tuple(row) for row in connection.execute(query.where(*judged, comparisons.c.created_at > 0))]
+
+    def since(self, project_id: int, moment: float) -> Sequence[Any]:
+        """What was submitted from a moment on, as (annotator, when, status, lead time): answers and skips alike."""
+        columns = (comparisons.c.annotator_id, comparisons.c.created_at, comparisons.c.status, comparisons.c.lead_time)
+        query = select(*columns).where(
+            comparisons.c.project_id == project_id,
+            ~comparisons.c.deleted,
+            comparisons.c.created_at >= moment,
+            comparisons.c.annotator_id.is_not(None),
+            comparisons.c.status.in_(("answer", "judge", "skip", "empty")),
+        )
+        with self._database.read() as connection:
+            return connection.execute(query).all()
+
+    def choices(self, project_id: int, items: Collection[str], *, but: str) -> dict[frozenset[str], dict[str, int]]:
+        """How often everybody but one chose each item of the pairs among these, by pair; "" counts ties."""
+        sides = (comparisons.c.left_item, comparisons.c.right_item)
+        sign = case((comparisons.c.outcome > 0, 1), (comparisons.c.outcome < 0, -1), else_=0)
+        query = select(sides[0], sides[1], sign, func.count()).where(
+            comparisons.c.project_id == project_id,
+            *(side.in_(list(items)) for side in sides),
+            comparisons.c.annotator_id != but,
+        )
+        found: dict[frozenset[str], dict[str, int]] = {}
+        with self._database.read() as connection:
+            query = query.where(*_policy(connection, project_id).sql(comparisons))
+            for left, right, side, n in connection.execute(query.group_by(*sides, sign)):
+                counts = found.setdefault(frozenset((left, right)), {})
+                chosen = left if side > 0 else right if side < 0 else ""
+                counts[chosen] = counts.get(chosen, 0) + n
+        return found
 
     def first_coins(self, project_id: int, after: int, upto: int) -> Iterator[Sequence[Any]]:
         """(annotator, coin) of every first submission with after < seq <= upto, in large parts."""

@@ -54,7 +54,7 @@ def all_rows(connection: Connection, table: Table, run_id: int, *order: str) -> 
 
 #: Columns that a page can be sorted by; what other controls say has no order.
 ANNOTATOR_COLUMNS: tuple[str, ...] = tuple(
-    name for name in columns_of(run_annotators) if name not in ("controls", "leans")
+    name for name in columns_of(run_annotators) if name not in ("controls", "leans", "trend")
 )
 
 #: Longer lists are not reviewed one by one.

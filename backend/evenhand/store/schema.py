@@ -372,6 +372,7 @@ run_annotators = Table(
     Column("difference", Text),
     Column("controls", JSON(none_as_null=True)),  # what controls beside the deciding one say
     Column("leans", JSON(none_as_null=True)),  # beyond position, by name
+    Column("trend", JSON(none_as_null=True)),  # leans by week, kappa with the others
     PrimaryKeyConstraint("run_id", "annotator"),
     Index(None, "run_id", "position"),
 )

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response as WerkzeugResponse
 
 from evenhand.web.auth import csrf_token, current_user, is_open
 from evenhand.web.context import get_store
-from evenhand.web.dashboard import annotator, next_step, projects, runs, settings, status
+from evenhand.web.dashboard import annotator, next_step, projects, runs, settings, status, today
 from evenhand.web.dashboard.blueprint import STATIC, bp
 from evenhand.web.errors import HTML_ERROR
 from fdr_core import __version__
@@ -30,7 +30,7 @@ TITLES = {
     429: "Please wait a moment",
     503: "The database is not answering",
 }
-PAGES = (annotator, next_step, projects, runs, settings, status)
+PAGES = (annotator, next_step, projects, runs, settings, status, today)
 
 
 def init_app(app: Flask) -> None:

@@ -28,7 +28,8 @@ from evenhand.web.dashboard.blueprint import (
     project_page,
     task_url,
 )
-from fdr_core.report.heaviest import heaviest_answers
+from fdr_core.report.heaviest import expected_outcome, heaviest_answers
+from fdr_core.report.words import says_lean
 
 DECISIONS: Mapping[str, str] = {"confirm": "Confirmed", "dismiss": "Dismissed", "watch": "Watching"}
 # What the log can hold besides what reviewers choose.
@@ -187,6 +188,7 @@ def _to_annotator(project_id: int, annotator_id: str) -> Response:
 
 
 MOST_ANSWERS = 20_000
+MOST_TICKS = 500
 
 
 @bp.get(f"/projects/<{ID}:project_id>/annotator")
@@ -217,6 +219,8 @@ def annotator(project_id: int) -> str:
         taken_out=store.decisions.withdrawn_answers(project_id).get(annotator_id, ()),
         live=_live(project_id, annotator_id),
         heaviest=_heaviest(found, run, row, answers),
+        seen=_seen(run, row, answers),
+        crowd=_crowd(run, row),
         log=log,
         queue=queue,
         place=queue.place(annotator_id),
@@ -261,6 +265,40 @@ def _live(project_id: int, annotator_id: str) -> dict[str, Any] | None:
     }
 
 
+def _seen(run: Run | None, row: dict[str, Any] | None, answers: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """How many answers went left, and how many the scores of the items predict; only what has both counts."""
+    if run is None or row is None:
+        return None
+    items = {answer[side] for answer in answers for side in ("left_item", "right_item") if answer[side]}
+    scores = get_store().rankings.scores(run.id, items)
+    known = [
+        (answer["outcome"], scores[answer["left_item"]] - scores[answer["right_item"]])
+        for answer in answers
+        if answer["status"] in ("answer", "judge")
+        and answer["outcome"]
+        and {answer["left_item"], answer["right_item"]} <= scores.keys()
+    ]
+    expected = sum((1 + expected_outcome(gap, run.consensus)) / 2 for _, gap in known)
+    return {"n": len(known), "left": sum(side > 0 for side, _ in known), "expected": expected} if known else None
+
+
+def _crowd(run: Run | None, row: dict[str, Any] | None) -> dict[str, Any]:
+    """Everybody's leans, for where one stands among them."""
+    marks = get_store().findings.marks(run.id) if run and row else []
+    leans = [mark.bias for mark in marks if mark.bias is not None and says_lean(mark._asdict())]
+    own = (row or {}).get("bias") or 0.0
+    beyond = sum(lean * (1 if own > 0 else -1) > abs(own) for lean in leans)
+    return {"n": len(leans), "beyond": beyond, "leans": leans[:: max(1, len(leans) // MOST_TICKS)]}
+
+
+def _others(choices: Mapping[frozenset[str], Mapping[str, int]], left: str, right: str) -> dict[str, int] | None:
+    """What others chose about a pair, by where its items stood; None where nobody else judged it."""
+    counts = choices.get(frozenset((left, right)))
+    return (
+        None if not counts else {"left": counts.get(left, 0), "right": counts.get(right, 0), "n": sum(counts.values())}
+    )
+
+
 def _heaviest(
     found: Project, run: Run | None, row: dict[str, Any] | None, answers: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -271,11 +309,12 @@ def _heaviest(
     items = {answer[side] for answer in answers for side in ("left_item", "right_item") if answer[side]}
     scores = store.rankings.scores(run.id, items)
     weighed = heaviest_answers(answers, scores, row["bias"], consensus=run.consensus)
-    labels = store.items.labels(
-        found.id, {answer.row[side] for answer in weighed for side in ("left_item", "right_item")}
-    )
+    shown = {answer.row[side] for answer in weighed for side in ("left_item", "right_item")}
+    labels = store.items.labels(found.id, shown)
+    choices = store.comparisons.choices(found.id, shown, but=row["annotator"])
     return [
         {
+            "others": _others(choices, answer.row["left_item"], answer.row["right_item"]),
             "task_id": answer.row["task_id"],
             "url": task_url(found, answer.row["task_id"]),
             "left": labels.get(answer.row["left_item"], answer.row["left_item"]),

@@ -296,6 +296,7 @@ def _form(found: Project, values: Mapping[str, Any], *, message: str, wrong: Map
         wrong=wrong or {},
         titles={field.key: field.title for field in FIELDS},
         offered=_offered(found),
+        teams=get_store().annotators.teams(found.id),
         in_use=_in_use(found),
         changes=get_store().decisions.setting_changes(found.id),
         **_reading(found),

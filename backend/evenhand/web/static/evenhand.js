@@ -172,6 +172,10 @@
     });
   }
 
+  // A chart that was hidden when the page was drawn has no width yet.
+  document.querySelectorAll("details:has([data-chart])").forEach((details) => {
+    details.addEventListener("toggle", () => dispatchEvent(new Event("resize")));
+  });
   document.documentElement.classList.add("script");
   setUpTheme();
   setUpKeys();
