@@ -91,6 +91,9 @@ class ProjectConfig(BaseModel):
     after_confirm: AfterConfirm = Field(
         "nothing", description="What follows a confirmed flag: nothing, a project to label anew, or more overlap."
     )
+    one_sided: bool = Field(
+        False, description="Answers that are all for one side, or one answer throughout, are meant: no wrong reading."
+    )
     count_ground_truth: bool = Field(True, description="Judge annotations marked as ground truth too.")
     count_predictions: bool = Field(False, description="Judge answers that came from a shown prediction too.")
 

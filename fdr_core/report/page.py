@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -90,32 +89,32 @@ def other_leans_html(report: Mapping[str, Any]) -> str:
     return template.render(lists=lists, drawing=leans_drawing(lists), taste=report.get("without_taste"))
 
 
-#: More people than this are drawn by some of those who are not flagged, evenly chosen.
-MOST_LINES = 2000
 #: What the picture of everybody can be sorted by.
 SORTS = ("lean", "evidence", "answers", "team")
 
 
 def caterpillar_html(
-    rows: Sequence[Mapping[str, Any]], *, basis: Any, sort: str = "lean", address: Callable[[Any], str] | None = None
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    basis: Any,
+    sort: str = "lean",
+    address: Callable[[Any], str] | None = None,
+    total: int | None = None,
 ) -> str:
     """Everybody's lean with its interval in one picture, safe to put into a page; empty where nobody has one.
 
-    `rows` come with the strongest evidence first; `address` gives the page of somebody who is flagged.
+    `rows` come with the strongest evidence first; `address` gives the page of somebody who is flagged,
+    `total` how many there are where only some of those who are not flagged were given.
     """
     known = [row for row in rows if row["bias"] is not None and row["bias_low"] is not None and says_lean(row)]
     if len(known) < 2:
         return ""
-    flagged = sum(bool(row["flagged"]) for row in known)
-    step = max(1, -(-(len(known) - flagged) // max(MOST_LINES - flagged, 1)))
-    others = itertools.count()
-    drawn = [row for row in known if row["flagged"] or next(others) % step == 0]
     keys: dict[str, Callable[[Mapping[str, Any]], Any]] = {
         "lean": lambda row: -row["bias"],
         "answers": lambda row: -row["comparisons"],
         "team": lambda row: (row.get("team") or "\uffff", -row["bias"]),
     }
-    drawn = sorted(drawn, key=keys[sort]) if sort in keys else drawn
+    drawn = sorted(known, key=keys[sort]) if sort in keys else known
     marks: dict[str, list[tuple[int, ...]]] = {"rest": [], "lean": [], "always": []}
     links = []
     for place, row in enumerate(drawn):
@@ -133,9 +132,9 @@ def caterpillar_html(
             links=links,
             size="few" if len(drawn) <= 80 else "many" if len(drawn) <= 400 else "crowd",
             n_drawn=len(drawn),
-            n_known=len(known),
-            n_left_out=len(rows) - len(known),
-            flagged=flagged,
+            total=total or len(drawn),
+            n_left_out=0 if total else len(rows) - len(known),
+            flagged=len(marks["lean"]) + len(marks["always"]),
             basis=basis,
             sort=sort,
         )

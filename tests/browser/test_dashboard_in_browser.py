@@ -21,6 +21,12 @@ PAGES = {
     "projects": "",
     "project": "projects/1",
     "annotator": "projects/1/annotator?id=33",
+    "today": "today",
+    "project's day": "projects/1/today",
+    "next step": "projects/1/next",
+    "one person": "person?id=33",
+    "page to hand out": "projects/1/handout?id=33",
+    "hostile project's day": "projects/2/today",
     "ranking": "projects/1/ranking",
     "figures": "projects/1/figures",
     "runs": "projects/1/runs",
@@ -238,6 +244,8 @@ def test_chart_is_drawn_and_tells_values_on_hover(
 ) -> None:
     page.goto(service.ui(path))
     drawing = page.locator(f"[data-chart={chart}] .drawing")
+    for hidden in page.locator(".evidence-details > summary").all():
+        hidden.click()
     expect(drawing).to_have_attribute("aria-label", re.compile("."))
     drawing.scroll_into_view_if_needed()
     box = drawing.locator("svg").bounding_box()

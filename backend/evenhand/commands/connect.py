@@ -11,6 +11,7 @@ import click
 from evenhand.administer.connect import WHO_SEES_IT, connect_project
 from evenhand.commands._service import Service, open_service, says_what_is_wrong
 from evenhand.domain import Project, Trigger
+from evenhand.errors import UnusableValueError
 from evenhand.ingest.pull import PullReport, pull_project
 from evenhand.label_studio.client import service_url
 from evenhand.project_config import ProjectConfig, parse_config
@@ -154,6 +155,8 @@ def _tell(service: Service, project: Project) -> None:
     with progress_bar() as bar:
         look = first_look(service.store, project, bar, page=f"{address}/ui/projects/{project.id}")
     click.echo(f"  audit:      {look.audit}")
+    if look.is_misread:
+        raise UnusableValueError(look.audit)
     if look.answers:
         service.store.runs.request(project.id, Trigger.CONNECT, getpass.getuser())
     click.echo(f"Next: {look.next_step}")

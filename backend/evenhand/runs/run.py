@@ -34,6 +34,7 @@ from fdr_core.changes import lean_changes
 from fdr_core.errors import FdrCoreError
 from fdr_core.findings import NOT_ASSESSABLE
 from fdr_core.guarantee import NOBODY
+from fdr_core.inputs.sanity import looks_broken
 from fdr_core.progress import Progress as Stages
 from fdr_core.progress import share_done
 from fdr_core.randomisation.shared import as_e
@@ -63,6 +64,8 @@ def analyse(store: Store, project: Project, current: Current, progress: Progress
             settle_warnings(store, project, None, config.q)
             return _empty_result(current, config)
         _refuse_moved(store, project, statistics)
+        if misread := looks_misread(statistics, config):
+            raise InputError(misread)
         detection = detect(
             statistics,
             **config.detection(),
@@ -187,6 +190,16 @@ def _refuse_moved(store: Store, project: Project, statistics: SufficientStatisti
             "than the seed in their coin does: they were moved after the coins were drawn; restore them, or name "
             "another field for the coin"
         )
+
+
+def looks_misread(statistics: SufficientStatistics, config: ProjectConfig) -> str:
+    """What was seen where answers look as a wrong reading makes them, and what to do; "" where they do not."""
+    answers = statistics.answers()
+    seen = "" if config.one_sided else looks_broken(answers.annotator, answers.outcome)
+    return seen and (
+        f"nobody is judged, since the answers look as a wrong reading makes them: {seen}; correct what answers mean in "
+        "the settings under Reading, or switch on “One-sided answers are meant” there (`--one-sided true`)"
+    )
 
 
 def _rows(table: pd.DataFrame) -> list[Mapping[str, Any]]:
@@ -370,6 +383,7 @@ class FirstLook:
     answers: int
     audit: str
     next_step: str
+    is_misread: bool = False
 
 
 def first_look(store: Store, project: Project, progress: Stages, *, page: str) -> FirstLook:
@@ -380,6 +394,8 @@ def first_look(store: Store, project: Project, progress: Stages, *, page: str) -
         return FirstLook(0, "no answers yet", f"let people label; results appear at {page}")
     note_left_out(store, project, statistics)
     answers = len(statistics)
+    if misread := looks_misread(statistics, config):
+        return FirstLook(answers, misread, "then connect again", is_misread=True)
     progress("audit", 0, 1)
     try:
         asked = config.options.construction

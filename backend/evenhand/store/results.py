@@ -147,11 +147,18 @@ class FindingStore(Aggregate):
         with self._database.read() as connection:
             return {row.annotator for row in select_in(connection, query, run_annotators.c.annotator, annotator_ids)}
 
-    def marks(self, run_id: int) -> list[Mark]:
-        """What a drawing needs of everybody in a run, the strongest evidence first: few columns of many rows."""
+    def marks(self, run_id: int, *, every: int = 1, team: str = "") -> list[Mark]:
+        """What a drawing needs of everybody in a run, the strongest evidence first: few columns of many rows.
+
+        Of those who are not flagged one in `every` is given; of a team, all.
+        """
         columns = [(annotators if name in ("name", "team") else run_annotators).c[name] for name in Mark._fields]
         query = select(*columns).select_from(_with_names(run_id))
         query = query.where(run_annotators.c.run_id == run_id)
+        if team:
+            query = query.where(annotators.c.team == team)
+        elif every > 1:
+            query = query.where(or_(run_annotators.c.flagged, run_annotators.c.position % every == 0))
         rows = self._database.fetch(query.order_by(run_annotators.c.position, run_annotators.c.annotator))
         return [Mark(*row) for row in rows]
 

@@ -9,10 +9,12 @@ from statistics import median
 
 import pytest
 from evenhand.app import create_app
-from evenhand.domain import Project, StoredEvidence, Trigger
+from evenhand.domain import Batch, Project, StoredEvidence, Trigger, plain_answer
+from evenhand.project_config import parse_config
 from evenhand.projects.demo import load_demo
 from evenhand.runs.report import progress_words
 from evenhand.runs.review_priority import side_shares, wilson
+from evenhand.runs.run import first_look
 from evenhand.settings import Settings
 from evenhand.store import Store, open_store
 from flask.testing import FlaskClient
@@ -391,3 +393,44 @@ def test_side_shares_of_ten_answers_are_one_window_with_wilson_s_interval() -> N
     assert (window["left"], window["n"], window["share"]) == (8, 10, 0.8)
     # R: prop.test(8, 10, correct = FALSE)$conf.int
     assert wilson(8, 10) == pytest.approx((0.4901625, 0.9433178), abs=1e-5)
+
+
+def test_ranking_of_responses_is_the_prompts_whose_winner_changed(
+    fresh: tuple[FlaskClient, Store, Settings],
+) -> None:
+    client, store, _ = fresh
+    project = load_demo(store, "rlhf")
+    world.judge(store, project)
+    run = store.runs.latest(project.id)
+    assert run is not None
+    rows = store.rankings.all(run.id)
+    groups = {row["component"]: [one for one in rows if one["component"] == row["component"]] for row in rows}
+    changed = sum(
+        max(both, key=lambda row: row["score"])["item"] != max(both, key=lambda row: row["raw_score"])["item"]
+        for both in groups.values()
+    )
+    page = get(client, f"/ui/projects/{project.id}/ranking")
+    assert f"{changed} of {len(groups)} prompts have another winner" in visible(page)
+    assert page.count("wins now") == changed
+    assert "data-chart" not in page
+
+
+def test_run_stops_where_answers_look_misread_until_somebody_says_that_it_is_meant(
+    fresh: tuple[FlaskClient, Store, Settings],
+) -> None:
+    client, store, _ = fresh
+    project = world.register(store, 1, "Misread")
+    rows = [
+        plain_answer(k + 1, str(k % 6), f"item {k % 5}", f"item {k % 5 + 1}", 1.0, at=float(k), task=k + 1)
+        for k in range(60)
+    ]
+    store.comparisons.apply(project.id, Batch(comparisons=rows))
+    world.judge(store, project)
+    page = visible(get(client, f"/ui/projects/{project.id}"))
+    assert "none of 6 annotators ever chose the right side" in page
+    assert "One-sided answers are meant" in page
+    assert store.runs.latest(project.id) is None
+    assert first_look(store, project, lambda stage, done, of: None, page="there").is_misread
+    store.projects.set_config(project.id, parse_config({"one_sided": "true"}))
+    world.judge(store, store.projects.get(project.id))
+    assert store.runs.latest(project.id) is not None

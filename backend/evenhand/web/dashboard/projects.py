@@ -39,6 +39,8 @@ from fdr_core.report.page import SORTS, caterpillar_html, other_leans_html
 from fdr_core.report.words import KINDS, cause_of, guarantee_parts
 
 PAGE_SIZE = 50
+#: Of more people than this the picture of everybody shows some of those who are not flagged.
+MOST_LINES = 2000
 EVIDENCE = "Evidence"
 # Column of the table, its heading, and whether the first click sorts downwards.
 COLUMNS: tuple[tuple[str, str, bool], ...] = (
@@ -96,9 +98,17 @@ def _everybody(found: Project, run: Run) -> str:
     def address(key: Any) -> str:
         return url_for("dashboard.annotator", project_id=found.id, id=key, run=request.args.get("run", type=int))
 
-    team = argument("team")
-    marks = [mark._asdict() for mark in get_store().findings.marks(run.id) if not team or mark.team == team]
-    return caterpillar_html(marks, basis=(run.summary or {}).get("lean_basis"), sort=_plot_sort(), address=address)
+    team, summary = argument("team"), run.summary or {}
+    total = int((summary.get("data") or {}).get("annotators") or 0)
+    every = -(-total // MOST_LINES) or 1
+    marks = [mark._asdict() for mark in get_store().findings.marks(run.id, every=every, team=team)]
+    return caterpillar_html(
+        marks,
+        basis=summary.get("lean_basis"),
+        sort=_plot_sort(),
+        address=address,
+        total=total if every > 1 and not team else None,
+    )
 
 
 def _other_leans(found: Project, run: Run) -> str:

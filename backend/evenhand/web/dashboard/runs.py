@@ -147,6 +147,9 @@ def _lines(run: Run, path: Any, rows: dict[str, Mark]) -> dict[str, Any]:
 ITEMS_PER_PAGE = 100
 MOST_DRAWN = 40
 MOST_CHANGES = 50
+#: Items in so many groups, of so many each at most, are responses to prompts and have no common scale.
+LEAST_PROMPTS, MOST_RESPONSES = 10, 9
+MOST_PROMPTS, MOST_TASKS = 30, 3
 COLUMNS = (
     ("rank", "Rank"),
     ("item", "Item"),
@@ -183,6 +186,7 @@ def _ranking_content(found: Project, run: Run) -> dict[str, Any]:
     wanted |= {row[key] for row in again or () for key in ("above", "below")}
     labels = store.items.labels(found.id, wanted)
     return {
+        "prompts": _prompts(found, run) if _is_prompts(run) else None,
         "rows": rows.rows,
         "paging": paging(rows.total, ITEMS_PER_PAGE, number),
         "columns": COLUMNS,
@@ -197,6 +201,37 @@ def _ranking_content(found: Project, run: Run) -> dict[str, Any]:
         "again": again,
         "task_urls": {task: task_url(found, task) for row in again or () for task in row["tasks"]},
     }
+
+
+def _is_prompts(run: Run) -> bool:
+    """Whether items fall into many small groups never compared with each other, as responses to prompts do."""
+    figures = (run.audit or {}).get("figures") or {}
+    groups = figures.get("components") or 1
+    return bool(groups >= LEAST_PROMPTS and figures["items"] <= MOST_RESPONSES * groups)
+
+
+def _prompts(found: Project, run: Run) -> dict[str, Any]:
+    """Prompts whose winner the correction changed, the surest first, each with the former and the present winner."""
+    store = get_store()
+    groups: dict[int, list[dict[str, Any]]] = {}
+    for row in store.rankings.all(run.id):
+        groups.setdefault(row["component"], []).append(row)
+    sure = {(row["above"], row["below"]): row["probability"] for row in store.rankings.order_changes(run.id)}
+    changed = []
+    for rows in groups.values():
+        now, before = (max(rows, key=lambda row: row[name] or 0.0)["item"] for name in ("score", "raw_score"))
+        if now != before:
+            changed.append({"now": now, "before": before, "probability": sure.get((now, before))})
+    changed.sort(key=lambda row: -(row["probability"] or 0.0))
+    clear = sum(beyond_noise(row) for row in changed)
+    shown = changed[:MOST_PROMPTS]
+    tasks = store.tasks.of_pairs(found.id, [(row["now"], row["before"]) for row in shown])
+    labels = store.items.labels(found.id, {row[key] for row in shown for key in ("now", "before")})
+    for row in shown:
+        ids = tasks.get(frozenset((row["now"], row["before"])), [])[:MOST_TASKS]
+        row["tasks"] = [(task, task_url(found, task)) for task in ids]
+        row["texts"] = [labels.get(row[key], row[key]) for key in ("now", "before")]
+    return {"total": len(groups), "changed": len(changed), "sure": clear, "shown": shown}
 
 
 def _label_again(run: Run) -> list[dict[str, Any]] | None:

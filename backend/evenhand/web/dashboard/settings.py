@@ -113,6 +113,13 @@ GROUPS: tuple[tuple[str, str, tuple[Field, ...]], ...] = (
                 JUDGES,
             ),
             Field(
+                "one_sided",
+                "One-sided answers are meant",
+                "Otherwise a run stops where nobody ever chose one side, or everybody has one answer throughout: that "
+                "is what a wrong reading looks like.",
+                "switch",
+            ),
+            Field(
                 "leans",
                 "Leans beyond position",
                 "Names, separated by commas: length, format, agreement. Empty: none. Without gold they may only be "
