@@ -11,7 +11,6 @@ from werkzeug.wrappers import Response
 from evenhand.domain import Project, Run
 from evenhand.errors import NotFoundError, PayloadError
 from evenhand.runs.report import compare_runs
-from evenhand.runs.today import work
 from evenhand.web.auth import access
 from evenhand.web.context import get_store
 from evenhand.web.dashboard.annotator import queue_of
@@ -45,7 +44,7 @@ def _day(project: Project) -> dict[str, Any]:
     return {
         "project": project,
         "run": run,
-        "work": work(get_store(), project).total,
+        "work": _work(project).total,
         "daily": ((run.summary if run else None) or {}).get("daily") or {},
         "queue": queue_of(run, project.id),
         "changed": _changed(run),
@@ -61,7 +60,7 @@ def project_today(project_id: int) -> str:
     marks = {mark.annotator: mark for mark in (store.findings.marks(run.id) if run else ())}
     known = store.annotators.get(project_id)
     among = [key for key, person in known.items() if person.team == team] if team else None
-    done = work(store, found, among=among)
+    done = _work(found, among)
     queue, daily = queue_of(run, project_id), ((run.summary if run else None) or {}).get("daily") or {}
     turned = {row["annotator"]: row for row in daily.get("changed") or ()}
     leading = [*(mark.annotator for mark in marks.values() if mark.flagged), *turned]
@@ -90,6 +89,13 @@ def project_today(project_id: int) -> str:
         team=team,
         teams=store.annotators.teams(project_id),
     )
+
+
+def _work(project: Project, among: list[str] | None = None) -> Any:
+    """Two weeks of a project; what sums them up is loaded when somebody asks."""
+    from evenhand.runs.today import work
+
+    return work(get_store(), project, among=among)
 
 
 def _changed(run: Run | None) -> Any:
@@ -160,7 +166,7 @@ def handout(project_id: int) -> str:
         run=run,
         person=known,
         row=store.findings.get(run.id, key) if run else None,
-        work=work(store, found, among=[key]).people.get(key),
+        work=_work(found, [key]).people.get(key),
     )
 
 
