@@ -405,10 +405,10 @@ def test_ranking_of_responses_is_the_prompts_whose_winner_changed(
     assert run is not None
     rows = store.rankings.all(run.id)
     groups = {row["component"]: [one for one in rows if one["component"] == row["component"]] for row in rows}
-    changed = sum(
-        max(both, key=lambda row: row["score"])["item"] != max(both, key=lambda row: row["raw_score"])["item"]
-        for both in groups.values()
-    )
+    changed = 0
+    for one, other in groups.values():
+        gaps = [one[name] - other[name] for name in ("score", "raw_score")]
+        changed += bool(gaps[0] * gaps[1] < 0 and abs(gaps[1]) > 1e-12)
     page = get(client, f"/ui/projects/{project.id}/ranking")
     assert f"{changed} of {len(groups)} prompts have another winner" in visible(page)
     assert page.count("wins now") == changed

@@ -219,9 +219,10 @@ def _prompts(found: Project, run: Run) -> dict[str, Any]:
     sure = {(row["above"], row["below"]): row["probability"] for row in store.rankings.order_changes(run.id)}
     changed = []
     for rows in groups.values():
-        now, before = (max(rows, key=lambda row: row[name] or 0.0)["item"] for name in ("score", "raw_score"))
-        if now != before:
-            changed.append({"now": now, "before": before, "probability": sure.get((now, before))})
+        now, before = (max(rows, key=lambda row: row[name] or 0.0) for name in ("score", "raw_score"))
+        if before["raw_score"] > now["raw_score"] + 1e-12:  # who was level with it before did not lose
+            pair = (now["item"], before["item"])
+            changed.append({"now": pair[0], "before": pair[1], "probability": sure.get(pair)})
     changed.sort(key=lambda row: -(row["probability"] or 0.0))
     clear = sum(beyond_noise(row) for row in changed)
     shown = changed[:MOST_PROMPTS]
