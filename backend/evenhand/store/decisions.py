@@ -49,22 +49,15 @@ class DecisionStore(Aggregate):
         """Append a decision; the same `source_key` twice is the same decision and is stored once."""
         with self._database.write() as connection:
             last = self._last(connection, project_id)
-            number = last.number + 1 if last else 1
-            key = source_key or f"{source}:{number}"
+            key = source_key or f"{source}:{_after(last)}"
             known = select(decisions).where(decisions.c.project_id == project_id, decisions.c.source_key == key)
             row = connection.execute(known).first()
             if row is not None:
                 return Decision(**row._mapping)
-            values: dict[str, Any] = {
-                "annotator_id": annotator_id,
-                "decision": decision,
-                "comment": comment,
-                "author": author,
-                "source": source,
-                "source_key": key,
-                "run_id": run_id,
-            }
-            return self._append_line(connection, project_id, last, values, decided_at)
+            said = (annotator_id, decision, comment, author, source)
+            return self._append_line(
+                connection, project_id, last, *said, source_key=key, run_id=run_id, decided_at=decided_at
+            )
 
     def withdraw(
         self, project_id: int, number: int, *, author: str, reason: str = "", source: str = "dashboard"
@@ -83,16 +76,8 @@ class DecisionStore(Aggregate):
             row = connection.execute(known.where(decisions.c.source_key == key)).first()
             if row is not None:
                 return Decision(**row._mapping)
-            values = {
-                "annotator_id": taken.annotator_id,
-                "decision": WITHDRAW,
-                "comment": f"Takes back entry {number}. {reason}".rstrip(),
-                "author": author,
-                "source": source,
-                "source_key": key,
-                "run_id": taken.run_id,
-            }
-            return self._append_line(connection, project_id, last, values, None)
+            said = (taken.annotator_id, WITHDRAW, f"Takes back entry {number}. {reason}".rstrip(), author, source)
+            return self._append_line(connection, project_id, last, *said, source_key=key, run_id=taken.run_id)
 
     def line(self, project_id: int, number: int) -> Decision:
         """One line of the log about somebody; raises NotFoundError."""
@@ -153,17 +138,12 @@ class DecisionStore(Aggregate):
         """
         with self._database.write() as connection:
             last = self._last(connection, project_id)
-            values: dict[str, Any] = {
-                "annotator_id": annotator_id,
-                "decision": WITHDRAW_ANSWERS,
-                "comment": reason,
-                "author": author,
-                "source": "dashboard",
-                "source_key": f"{WITHDRAW_ANSWERS}:{last.number + 1 if last else 1}",
-                "run_id": None,
+            said = (annotator_id, WITHDRAW_ANSWERS, reason, author, "dashboard")
+            more = {
+                "source_key": f"{WITHDRAW_ANSWERS}:{_after(last)}",
                 "detail": json.dumps({"since": since, "until": until}),
             }
-            made = self._append_line(connection, project_id, last, values, None)
+            made = self._append_line(connection, project_id, last, *said, **more)
             mine = (spending.c.project_id == project_id, spending.c.annotator_id == annotator_id)
             connection.execute(delete(spending).where(*mine))
             return made
@@ -195,17 +175,8 @@ class DecisionStore(Aggregate):
     ) -> None:
         """Append a line about a setting: that it was CHANGED, or what somebody STATED about it."""
         last = self._last(connection, project_id)
-        values: dict[str, Any] = {
-            "annotator_id": "",
-            "decision": SETTING,
-            "comment": words,
-            "author": by[:200],
-            "source": source,
-            "source_key": f"{source}:{last.number + 1 if last else 1}",
-            "run_id": None,
-            "detail": json.dumps(detail),
-        }
-        self._append_line(connection, project_id, last, values, None)
+        said = ("", SETTING, words, by[:200], source)
+        self._append_line(connection, project_id, last, *said, detail=json.dumps(detail))
 
     def setting_changes(
         self, project_id: int, *, after: float = 0.0, until: float | None = None, limit: int = 200
@@ -225,7 +196,7 @@ class DecisionStore(Aggregate):
     def redact_in(self, connection: Connection, project_id: int, pseudonym: str, redact: Redact) -> int:
         """Redact the lines for which `redact` gives new values, and append the line that vouches for them."""
         last = self._last(connection, project_id)
-        number = last.number + 1 if last else 1
+        number = _after(last)
         query = select(decisions).where(decisions.c.project_id == project_id, decisions.c.decision != ERASE)
         covers: dict[str, str] = {}
         for row in connection.execute(query.order_by(decisions.c.number)).all():
@@ -237,29 +208,36 @@ class DecisionStore(Aggregate):
             connection.execute(update(decisions).where(*mine).values(**changes))
             covers[str(row.number)] = redaction_seal({**row._mapping, **changes})
         if covers:
-            values = {
-                "annotator_id": pseudonym,
-                "decision": ERASE,
-                "comment": f"Erased on request: line {', '.join(covers)}.",
-                "author": "evenhand annotator erase",
-                "source": "erasure",
-                "source_key": f"erasure:{number}",
-                "run_id": None,
-                "covers": json.dumps(covers),
-            }
-            self._append_line(connection, project_id, last, values, None)
+            said = (pseudonym, ERASE, f"Erased on request: line {', '.join(covers)}.", "evenhand annotator erase")
+            self._append_line(connection, project_id, last, *said, "erasure", covers=json.dumps(covers))
         return len(covers)
 
     def _append_line(
-        self, connection: Connection, project_id: int, last: Any, values: dict[str, Any], decided_at: float | None
+        self,
+        connection: Connection,
+        project_id: int,
+        last: Any,
+        annotator_id: str,
+        decision: str,
+        comment: str,
+        author: str,
+        source: str,
+        **more: Any,
     ) -> Decision:
         """Seal a line onto the one before; the salt keeps a redacted line from being guessed by its hash."""
-        now = self._database.clock()
+        now, number = self._database.clock(), _after(last)
         values = {
-            "number": last.number + 1 if last else 1,
+            "number": number,
             "project_id": project_id,
-            **values,
-            "decided_at": now if decided_at is None else decided_at,
+            "annotator_id": annotator_id,
+            "decision": decision,
+            "comment": comment,
+            "author": author,
+            "source": source,
+            "source_key": f"{source}:{number}",
+            "run_id": None,
+            **more,
+            "decided_at": now if more.get("decided_at") is None else more["decided_at"],
             "recorded_at": now,
             "previous_hash": last.hash if last else FIRST,
             "salt": randomness.token_hex(16),
@@ -273,6 +251,11 @@ class DecisionStore(Aggregate):
         project_row(connection, project_id, lock=True)
         query = select(decisions).where(decisions.c.project_id == project_id)
         return connection.execute(query.order_by(decisions.c.number.desc()).limit(1)).first()
+
+
+def _after(last: Any) -> int:
+    """The number of the line that comes after this one."""
+    return 1 if last is None else int(last.number) + 1
 
 
 def check_chain(connection: Connection, project_id: int) -> ChainCheck:

@@ -294,13 +294,14 @@ class RunStore(Aggregate):
     def latest(self, project_id: int, *, status: str | None = "done") -> Run | None:
         """The newest run with this status (any, if None)."""
         query = select(runs).where(runs.c.project_id == project_id)
-        query = query if status is None else query.where(runs.c.status == status)
-        row = self._database.fetch(query.order_by(runs.c.id.desc()).limit(1)).first()
-        return _run(row) if row else None
+        return self._newest(query if status is None else query.where(runs.c.status == status))
 
     def before(self, run: Run) -> Run | None:
         """The finished run before this one."""
-        query = select(runs).where(runs.c.project_id == run.project_id, runs.c.id < run.id, runs.c.status == "done")
+        mine = (runs.c.project_id == run.project_id, runs.c.id < run.id, runs.c.status == "done")
+        return self._newest(select(runs).where(*mine))
+
+    def _newest(self, query: Any) -> Run | None:
         row = self._database.fetch(query.order_by(runs.c.id.desc()).limit(1)).first()
         return _run(row) if row else None
 
