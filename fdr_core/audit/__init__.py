@@ -4,7 +4,6 @@ from fdr_core.audit.coins import coins_per_annotator, effective_coins
 from fdr_core.audit.decision import FEWEST_TO_COMPARE, METHODS, SIDES, Audit, audit
 from fdr_core.audit.figures import FEW_COINS, AuditInput
 from fdr_core.audit.look import PLACED
-from fdr_core.audit.sides import sides_z
 
 __all__ = [
     "FEWEST_TO_COMPARE",
@@ -17,5 +16,4 @@ __all__ = [
     "audit",
     "coins_per_annotator",
     "effective_coins",
-    "sides_z",
 ]

@@ -84,18 +84,6 @@ def coin_gaps(answers: Answers, n_items: int, n_annotators: int) -> Gaps:
     return Gaps(use, x, total, square, n_informative)
 
 
-def sides_z(answers: Answers, n_items: int, n_annotators: int) -> tuple[float, int]:
-    """Were the better items placed on one side?
-
-    Returns
-    -------
-    ``z = sum x / sqrt(sum x^2)`` over coins, x the gap of the scores of the two items, and the number of coins it rests
-    on.
-    """
-    gaps = coin_gaps(answers, n_items, n_annotators)
-    return gaps.z, gaps.n_informative
-
-
 @dataclass(frozen=True)
 class GroupTest:
     """Whether the better items, or the group's own, stand on one side within groups, whichever side that is in each.

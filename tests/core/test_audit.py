@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from fdr_core import Comparisons, ConfigurationError, DesignError, SufficientStatistics, detect, simulate
 from fdr_core.answer_table import AnswerTable
 from fdr_core.answers import Answers, Skipped, sum_answers
-from fdr_core.audit import Audit, AuditInput, audit, coins, coins_per_annotator, effective_coins, sides, sides_z
+from fdr_core.audit import Audit, AuditInput, audit, coins, coins_per_annotator, effective_coins, sides
 from fdr_core.design import ridge_for
 from tests.core.cases import crowd
 
@@ -240,18 +240,18 @@ def test_sides_z_of_both_orders_under_one_coin_rests_on_no_coin() -> None:
         np.tile(np.arange(200), 2),
         np.ones(400),
     )
-    z, n_coins = sides_z(both, 8, 10)
-    assert n_coins == 0
-    assert z == pytest.approx(0.0, abs=1e-6)
+    gaps = sides.coin_gaps(both, 8, 10)
+    assert gaps.n_informative == 0
+    assert gaps.z == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("turn", [1, -1])
 def test_sides_z_has_the_sign_of_the_side_where_better_items_stand(turn: int) -> None:
     comparisons = arrays(np.random.default_rng(7), heads=0.5 + 0.2 * turn)
     data = input_of(comparisons)
-    z, n_coins = sides_z(data.answers, comparisons.n_items, comparisons.n_annotators)
-    assert z * turn > 3
-    assert z == pytest.approx(turn * 0.8 * 0.4 * np.sqrt(n_coins), rel=0.35)
+    gaps = sides.coin_gaps(data.answers, comparisons.n_items, comparisons.n_annotators)
+    assert gaps.z * turn > 3
+    assert gaps.z == pytest.approx(turn * 0.8 * 0.4 * np.sqrt(gaps.n_informative), rel=0.35)
 
 
 def calibrated(rng: Generator, *, n_shared: int, n_own: int, m: int = 30, n: int = 40) -> Comparisons:

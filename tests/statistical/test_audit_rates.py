@@ -8,8 +8,7 @@ from numpy.random import Generator
 from scipy.stats import norm
 
 from fdr_core.answers import Answers
-from fdr_core.audit import sides_z
-from fdr_core.audit.sides import OVERALL, level_of_each
+from fdr_core.audit.sides import OVERALL, coin_gaps, level_of_each
 from harness.sides import audited, has_flag, opposite_batches, own_coins
 from tests.statistical.monte_carlo import Q
 
@@ -42,7 +41,7 @@ def shared_tasks(
 
 
 def z_values(runs: int, seed: int, **options: Any) -> Any:
-    values = [sides_z(shared_tasks(np.random.default_rng([seed, k]), **options), 40, 40)[0] for k in range(runs)]
+    values = [coin_gaps(shared_tasks(np.random.default_rng([seed, k]), **options), 40, 40).z for k in range(runs)]
     return np.array(values)
 
 
