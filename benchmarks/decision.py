@@ -27,7 +27,7 @@ from benchmarks import shown_once
 from benchmarks.results.real_data import folder, read, state
 from fdr_core import Comparisons, detect
 from harness.breakers import BREAKERS, CROWDS
-from harness.premises import PREMISES
+from harness.premises import EVERY, PREMISES
 from harness.scenarios import Q, Scenario
 
 FIRST_SET = 7000
@@ -147,8 +147,7 @@ def main() -> None:
     chosen = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    crowds = {**CROWDS, **{crowd.name: crowd for crowd in PREMISES}}
-    cases = [crowds[name] for name in SETS if chosen.case is None or name in chosen.case]
+    cases = [EVERY[name] for name in SETS if chosen.case is None or name in chosen.case]
     if cases:
         print(
             "| case | sets | FDR (SE) | <= q + 2 SE | power | goal | reached | tested by |\n"

@@ -42,7 +42,11 @@ CLICK = 0.5
 @cache
 def shown_twice(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """Both orders of every pair, and the judges' leans over them."""
-    frame = pd.read_csv(folder() / name / "both_orders.csv.gz")
+    file = folder() / name / "both_orders.csv.gz"
+    frame = pd.read_csv(file if file.is_file() else folder() / name / "comparisons.csv")
+    if "pair" not in frame:
+        ends = np.sort(frame[["left", "right"]].to_numpy(dtype=str), axis=1)
+        frame["pair"] = frame["question"].astype(str) + "|" + ends[:, 0] + "|" + ends[:, 1]
     frame["outcome"] = frame["choice"].map({"left": 1.0, "right": -1.0, "tie": 0.0})
     return frame, frame.groupby("annotator")["outcome"].mean()
 

@@ -13,7 +13,7 @@ from fdr_core.comparisons import Comparisons
 from fdr_core.inputs.item_keys import drawn_coin
 from fdr_core.simulate import Simulated
 from fdr_core.types import Floats, Ints
-from harness.breakers import one_order_for_all
+from harness.breakers import CROWDS, PROOFS, one_order_for_all
 from harness.scenarios import Scenario
 
 
@@ -97,9 +97,9 @@ def drift_between_orders(*, rng: Generator, first: str, m: int = 30, each: int =
     return _nobody_leans(made if first == "original" else naming_their_seed(made, both_orders=True))
 
 
-def null(name: str, label: str, make: partial[Simulated]) -> Scenario:
+def null(name: str, label: str, make: partial[Simulated], coins: str = "own") -> Scenario:
     """A crowd in which nobody leans."""
-    return Scenario(name, label, make, is_null=True)
+    return Scenario(name, label, make, coins, is_null=True)
 
 
 PREMISES = (
@@ -141,7 +141,10 @@ PREMISES = (
             f"null-shared-{m}",
             f"{m:,} people, the same 100 tasks in one order for all, nobody leans",
             partial(one_order_for_all, m=m, n_leaning=0, n_tasks=100),
+            "shared",
         )
         for m in (5, 12, 30, 100, 300, 1000)
     ),
 )  # fmt: skip
+#: Every simulated crowd by its name.
+EVERY = {**CROWDS, **{crowd.name: crowd for crowd in (*PREMISES, *PROOFS)}}

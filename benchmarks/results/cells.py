@@ -1,4 +1,8 @@
-"""Cells: named, seeded units of work whose results are stored, so that a restart resumes and new code recomputes."""
+"""Cells: named, seeded units of work whose results are stored, so that a restart resumes and new code recomputes.
+
+A record names the modules of this project that were loaded when it was computed, with a hash of their code. It is as
+old as the first change of one of them: a module that was not loaded can only come in by such a change.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +22,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+STARTED = time.time()
 ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("fdr_core", "benchmarks.results", "harness")
-#: They bring answers in or show results; nothing in them changes a number.
-EDGES = {
-    "fdr_core",
-    "fdr_core.inputs.columns",
-    "fdr_core._version",
-    "fdr_core.comparisons",
-    "fdr_core.errors",
-    "fdr_core.guarantee",
-    "fdr_core.inputs.item_keys",
-    "fdr_core.inputs.label_studio",
-    "fdr_core.inputs.tables",
-    "fdr_core.plot",
-}
+PACKAGES = ("fdr_core", "benchmarks", "harness")
 
 
 @dataclass(frozen=True)
@@ -53,11 +45,9 @@ class Cell:
     state: str = ""
 
     @property
-    def key(self) -> str:
-        """Hash of the parameters and of the code that matters."""
-        module = self.function.split(":")[0]
-        text = json.dumps([self.function, dict(self.parameters), self.state, code_hash(module)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def asked(self) -> dict[str, Any]:
+        """What is computed, as a record names it."""
+        return {"function": self.function, "parameters": json.loads(json.dumps(self.parameters)), "state": self.state}
 
     def compute(self) -> Any:
         """Call the function."""
@@ -65,46 +55,31 @@ class Cell:
         return getattr(import_module(module), name)(**self.parameters)
 
 
-@cache
-def code_hash(module: str) -> str:
-    """Hash a module and what it imports of this project, without comments and docstrings."""
+def loaded() -> list[str]:
+    """The modules of this project that are loaded."""
+    return sorted(name for name in sys.modules if name.split(".")[0] in PACKAGES and _path(name))
+
+
+def code_hash(modules: Iterable[str]) -> str:
+    """Hash the code of modules, without comments and docstrings; of one that is gone, that it is."""
     digest = hashlib.sha256()
-    for name in sorted(closure(module)):
-        digest.update(name.encode())
-        digest.update(ast.dump(_without_docstrings(_tree(name))).encode())
-    return digest.hexdigest()
+    for name in modules:
+        digest.update(f"{name} {_module_hash(name)}".encode())
+    return digest.hexdigest()[:16]
 
 
-def closure(module: str) -> set[str]:
-    """Name the modules of this project that a module's results can depend on."""
-    found: set[str] = set()
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        if name not in found and name not in EDGES and _path(name) is not None:
-            found.add(name)
-            waiting += _imports(_tree(name))
-    return found
-
-
-def _imports(tree: ast.Module) -> Iterable[str]:
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if name.startswith(PACKAGES))
+@cache
+def _module_hash(name: str) -> str:
+    path = _path(name)
+    if path is None:
+        return "gone"
+    tree = _without_docstrings(ast.parse(path.read_text(encoding="utf-8")))
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 def _path(module: str) -> Path | None:
     base = ROOT.joinpath(*module.split("."))
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
-
-
-@cache
-def _tree(module: str) -> ast.Module:
-    path = _path(module)
-    assert path is not None, module
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
@@ -126,19 +101,20 @@ class Store:
         self.folder = folder
 
     def read(self, cell: Cell) -> dict[str, Any] | None:
-        """Give the stored record, None where it is missing or belongs to other code or parameters."""
+        """Give the stored record, None where it is missing or belongs to other code, parameters or data."""
         record = self.latest(cell)
-        return record if record and record["key"] == cell.key else None
+        return record if record and is_fresh(record, cell) else None
 
     def latest(self, cell: Cell) -> dict[str, Any] | None:
         """Give the stored record whatever code it came from."""
         path = self._file(cell)
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
-    def write(self, cell: Cell, result: Any, seconds: float, key: str | None = None) -> None:
-        """Store a result, under the key that the cell had when the code was loaded; the file appears whole or not."""
-        record: dict[str, Any] = {"cell": cell.name, "key": key or cell.key, "parameters": dict(cell.parameters)}
-        record |= {"seconds": round(seconds, 2), "date": time.strftime("%Y-%m-%d"), "result": result}
+    def write(self, cell: Cell, result: Any, seconds: float = 0.0) -> None:
+        """Store a result beside the code that is loaded now; the file appears whole or not."""
+        modules = loaded()
+        record: dict[str, Any] = {"cell": cell.name, "asked": cell.asked, "seconds": round(seconds, 2)}
+        record |= {"date": time.strftime("%Y-%m-%d"), "code": code_hash(modules), "modules": modules, "result": result}
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self._file(cell)
         draft = path.with_suffix(f".{os.getpid()}.draft")
@@ -147,6 +123,11 @@ class Store:
 
     def _file(self, cell: Cell) -> Path:
         return self.folder / f"{cell.name}.json"
+
+
+def is_fresh(record: Mapping[str, Any], cell: Cell) -> bool:
+    """Whether a record answers what the cell asks, by the code as it is."""
+    return bool(record["asked"] == cell.asked and record["code"] == code_hash(record["modules"]))
 
 
 @dataclass(frozen=True)
@@ -175,14 +156,13 @@ def run_cells(
     waiting = [cell for cell in cells if store.read(cell) is None]
     say(f"{len(cells)} cells, {len(cells) - len(waiting)} stored, {len(waiting)} to compute")
     failed: list[str] = []
-    keys = {cell.name: cell.key for cell in waiting}  # of the code as it is now, whatever is edited meanwhile
     deadline = time.monotonic() + 60 * minutes
     running: dict[Future[float], Cell] = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
         while waiting or running:
             while waiting and len(running) < processes and time.monotonic() < deadline:
                 cell = waiting.pop(0)
-                running[pool.submit(_compute_and_store, cell, store, keys[cell.name])] = cell
+                running[pool.submit(_compute_and_store, cell, store)] = cell
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -197,14 +177,16 @@ def run_cells(
     return Progress(failed, [cell.name for cell in waiting])
 
 
-def _compute_and_store(cell: Cell, store: Store, key: str) -> float:
-    record = store.latest(cell)
-    if record and record["key"] == key:  # another run was here meanwhile
+def _compute_and_store(cell: Cell, store: Store) -> float:
+    if record := store.read(cell):  # another run was here meanwhile
         return float(record["seconds"])
     begun = busy_seconds()
     result = cell.compute()
     seconds = busy_seconds() - begun
-    store.write(cell, result, seconds, key)
+    edited = [name for name in loaded() if (path := _path(name)) and path.stat().st_mtime > STARTED]
+    if edited:
+        raise RuntimeError(f"{', '.join(edited)} changed while this ran; run the same command again")
+    store.write(cell, result, seconds)
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""The figures of docs/results.md: small, calm, and readable without colour."""
+"""The figures of docs/results/: small, calm, and readable without colour."""
 
 from __future__ import annotations
 
@@ -60,10 +60,14 @@ def _paper(results: Results, axes: Axes) -> bool:
     cells = printed_cells(results)
     labels = [(round(100 * p1), round(100 * p2)) for p1 in ERRORS for p2 in CLICKS]
     place = {label: k for k, label in enumerate(labels)}
-    for path, marker in (("iss T0", "x"), ("lasso T0", "+")):
+    for path, marker in (("iss T0, rows", "x"), ("lasso T0, rows", "+")):
         points = [(place[cell.p1, cell.p2], cell.fdr) for cell in cells if cell.path == path]
         _points(axes, points, marker, GREY, f"printed, {path.split()[0].upper()}")
-    series = (("paper", "iss T0", "ISS", RED, "^"), ("paper", "two-pass T0", "ISS, two-pass", ORANGE, "s"))
+    series = (
+        ("paper", "iss T0", "ISS, random noise", RED, "^"),
+        ("paper", "iss T0, rows", "ISS, noise from rows", BLUE, "o"),
+        ("paper", "two-pass T0", "ISS, two-pass", ORANGE, "s"),
+    )
     for kind, method, label, colour, marker in (*series, ("exact", "exact", "exact list", GREEN, "D")):
         rates = results.study_rates(kind, method)
         found = [(k, rates.get(f"{kind}-{a}-{b}")) for (a, b), k in place.items()]

@@ -10,6 +10,7 @@ NAMES = {
     "paper-draw": "the paper from statistics, one draw",
     "binomial": "binomial + BH",
     "glm": "logistic GLM + BH",
+    "storey": "our p-values + Storey",
     "sign-flip": "exact sign flips + BH",
     "statsmodels-glm": "statsmodels GLM",
     "noisy-bt": "NoisyBradleyTerry, top k",

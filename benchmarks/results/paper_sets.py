@@ -45,6 +45,11 @@ def study(name: str, draws: int) -> dict[str, Any]:
     }
 
 
+def true_order(name: str) -> dict[str, Any]:
+    """How many pairs of the known order each ranking has right."""
+    return _rankings(read(name), printed(PAPERS[name])["annotator"].tolist())
+
+
 def entry_ranks(result: Detection) -> dict[Any, int]:
     """Place of every annotator in the order of entering the path, the first is 1."""
     entry = result.annotators.set_index("annotator")["entry"].fillna(0.0)

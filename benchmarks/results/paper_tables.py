@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from benchmarks.results.quality import FIRST
 from fdr_core.comparisons import Comparisons
-from fdr_core.paper.copies import FixedKnockoffs
+from fdr_core.paper.copies import FixedKnockoffs, householder_q
 from fdr_core.paper.draws import CUTS, loss_limit, race_results, select, two_pass_rss
 from fdr_core.paper.paths import Races, follow
 from fdr_core.paper.problem import PathProblem
@@ -22,12 +22,6 @@ from harness.scenarios import Q, generator
 PATHS = ("iss", "lbi", "lasso")
 ERRORS = (0.1, 0.2, 0.3, 0.4)
 CLICKS = (0.4, 0.5, 0.6, 0.7)
-#: Other readings of the paper's text.
-VARIANTS = {
-    "one orientation": "everybody sees a pair in one orientation",
-    "exact numbers": "everybody errs exactly p1 of the time",
-    "all left": "all who lean click left",
-}
 
 
 def paper_cell(p1: float, p2: float, runs: int) -> dict[str, Any]:
@@ -38,35 +32,6 @@ def paper_cell(p1: float, p2: float, runs: int) -> dict[str, Any]:
         for name, flagged in _papers_lists(truth, run).items():
             note(measured[name], truth, flagged)
     return {"runs": runs, "methods": dict(measured)}
-
-
-def variant_cell(kind: str, p1: float, p2: float, runs: int) -> dict[str, Any]:
-    """ISS under T0 on another reading of the paper's text, one of `VARIANTS`."""
-    measured: dict[str, list[float]] = {"fdp": [], "found": []}
-    for run in range(runs):
-        truth = study_variant(kind, p1, p2, rng=study_generator(run, p1, p2))
-        note(measured, truth, _papers_lists(truth, run)["iss T0"])
-    return {"runs": runs, "methods": {"iss T0": measured}}
-
-
-def study_variant(kind: str, p1: float, p2: float, *, rng: Generator) -> Simulated:
-    """The study with one thing read otherwise: orientation by pair, exact numbers of errors, or all leaning left."""
-    n_items, m, n_biased = 16, 150, 50
-    first, second = np.triu_indices(n_items, k=1)
-    n = first.size
-    turned = np.tile(rng.random(n) < 0.5, m) if kind == "one orientation" else rng.random(n * m) < 0.5
-    one, two, annotator = np.tile(first, m), np.tile(second, m), np.repeat(np.arange(m), n)
-    left, right = np.where(turned, two, one), np.where(turned, one, two)
-    theta = rng.permutation(np.linspace(-1, 1, n_items))
-    order = rng.random((m, n)).argsort(axis=1).argsort(axis=1)  # of each annotator's answers, at random
-    errs = (order < round(p1 * n)).ravel() if kind == "exact numbers" else rng.random(n * m) < p1
-    side = np.zeros(m, dtype=np.int64)
-    side[rng.permutation(m)[:n_biased]] = 1 if kind == "all left" else rng.choice([-1, 1], size=n_biased)
-    clicks = (side[annotator] != 0) & (rng.random(n * m) < p2)
-    judged = np.where((theta[left] > theta[right]) ^ errs, 1.0, -1.0)
-    comparisons = Comparisons.from_arrays(annotator, left, right, np.where(clicks, side[annotator], judged))
-    who, what = comparisons.annotators.astype(np.int64), comparisons.items.astype(np.int64)
-    return Simulated(comparisons, side[who] != 0, theta[what], side[who])
 
 
 def study_generator(run: int, p1: float, p2: float) -> Generator:
@@ -84,7 +49,23 @@ def _papers_lists(truth: Simulated, run: int) -> dict[str, list[Any]]:
     rss = two_pass_rss(design, statistics.answers(), sums, everybody)
     problem = FixedKnockoffs(design, rss=rss).draw(np.random.default_rng([run, 0]))
     lists["two-pass T0"] = _by_cut(truth, problem, "iss", run)["iss T0"]
+    by_rows = _good_first(truth)
+    q = householder_q(by_rows.answers(), by_rows.sums, everybody)
+    problem = FixedKnockoffs(fixed_design(by_rows.sums, everybody), q=q).draw(np.random.default_rng(0))
+    back = truth.comparisons.annotators[np.argsort(truth.is_biased, kind="stable")]
+    for path in ("iss", "lasso"):
+        lists[f"{path} T0, rows"] = back[_by_cut(truth, problem, path, run)[f"{path} T0"]].tolist()
     return lists
+
+
+def _good_first(truth: Simulated) -> SufficientStatistics:
+    """The same answers, those who judge first: no path sees labels, but the paper's copies are made of certain rows."""
+    place = np.argsort(np.argsort(truth.is_biased, kind="stable"))
+    c = truth.comparisons
+    row = np.argsort(place[c.annotator], kind="stable")  # codes follow the order of rows
+    columns = (place[c.annotator], c.items[c.left], c.items[c.right], c.outcome)
+    renamed = Comparisons.from_arrays(*(column[row] for column in columns))
+    return SufficientStatistics.from_comparisons(renamed)
 
 
 def _by_cut(truth: Simulated, problem: PathProblem, path: str, run: int) -> dict[str, list[Any]]:

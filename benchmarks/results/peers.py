@@ -18,11 +18,13 @@ from benchmarks.results.quality import FIRST, CannotRunError, Method, repeat
 from fdr_core.baselines import benjamini_hochberg, binomial_bh, glm_bh
 from fdr_core.comparisons import Comparisons
 from fdr_core.design import item_solver, ridge_for
+from fdr_core.detection import Detection, detect
 from fdr_core.errors import DesignError
 from fdr_core.evidence import sign_flip_p_values
+from fdr_core.selection import weighted_list
 from fdr_core.simulate import Simulated
 from fdr_core.statistics import SufficientStatistics
-from harness.breakers import CROWDS
+from harness.premises import EVERY
 from harness.scenarios import Q, Scenario
 
 Mask = NDArray[np.bool_]
@@ -48,6 +50,18 @@ def sign_flip(comparisons: Comparisons, seed: int, k: int) -> list[Any]:
     theta = item_solver(sums.laplacian, ridge=ridge_for(answers)).solve(sums.Dy)
     selected = benjamini_hochberg(sign_flip_p_values(answers, theta, len(sums.counts)), Q)
     return [label for label, is_chosen in zip(statistics.annotators, selected, strict=True) if is_chosen]
+
+
+def exact_storey(result: Detection) -> list[Any]:
+    """Evenhand's exact p-values, all alike in weight, with Storey's estimate of the honest."""
+    p_value = result.annotators["p_value"].fillna(1.0).to_numpy()
+    selected = weighted_list(p_value, np.ones(len(p_value)), q=Q, storey=True).flagged
+    return result.annotators["annotator"][selected].tolist()
+
+
+def storey(comparisons: Comparisons, seed: int, k: int) -> list[Any]:
+    """The same on data."""
+    return exact_storey(detect(comparisons, q=Q, lbi=None, consensus="least squares"))
 
 
 def statsmodels_glm(comparisons: Comparisons, seed: int, k: int) -> list[Any]:
@@ -119,6 +133,7 @@ PEERS = {
     "binomial": binomial,
     "glm": glm,
     "sign-flip": sign_flip,
+    "storey": storey,
     "statsmodels-glm": statsmodels_glm,
     "noisy-bt": noisy_bradley_terry,
     "knockpy": knockpy,
@@ -136,7 +151,7 @@ def glm_agreement(scenario: str, runs: int) -> dict[str, Any]:
     """How far the fast regression agrees with statsmodels': lists (Jaccard) and sizes."""
     jaccard, sizes = [], []
     for run in range(runs):
-        comparisons = CROWDS[scenario].simulate(FIRST + run).comparisons
+        comparisons = EVERY[scenario].simulate(FIRST + run).comparisons
         fast, slow = set(glm(comparisons, run, 0)), set(statsmodels_glm(comparisons, run, 0))
         jaccard.append(round(len(fast & slow) / len(fast | slow), 4) if fast | slow else 1.0)
         sizes.append([len(fast), len(slow)])

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import real_data
-from benchmarks.results.cells import Cell, closure
-from benchmarks.results.paper_tables import CLICKS, ERRORS, VARIANTS
-from harness.breakers import BREAKERS, CROWDS
+from benchmarks.results.cells import Cell
+from benchmarks.results.paper_tables import CLICKS, ERRORS
+from harness.breakers import BREAKERS
+from harness.premises import EVERY
 from harness.scenarios import AUDITED, LARGE, SMALL, Scenario
 
 PACKAGE = "benchmarks.results"
@@ -24,7 +25,7 @@ SPEED_OURS = ("exact", "lbi", "paper-draw")
 AGREEMENT = ("H1", "H2", "H7", "team-30")
 SHARES = (0.0, 0.1, 0.3)
 #: The whole run goes through these; speed comes last and alone, so that nothing else keeps the cores busy.
-TABLES = ("paper", "real", "orders", "quality", "looks", "consensus", "speed")
+TABLES = ("paper", "real", "quality", "looks", "consensus", "speed")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,6 @@ class Size:
     lbi: int
     audited: int
     agreement: int
-    order_draws: int
     looks_null: int
     looks_leaning: int
     looks: tuple[int, ...]
@@ -56,7 +56,7 @@ class Size:
 
     @classmethod
     def of(cls, name: str) -> Size:
-        """Read one of the two sizes."""
+        """Read a size."""
         numbers: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in SETTLED[name].items()
         }
@@ -74,7 +74,7 @@ class Size:
         return min(most, few)
 
 
-FULL, QUICK = Size.of("full"), Size.of("quick")
+FULL = Size.of("full")
 
 
 def cells(size: Size) -> dict[str, list[Cell]]:
@@ -82,7 +82,6 @@ def cells(size: Size) -> dict[str, list[Cell]]:
     return {
         "paper": _paper(size),
         "real": _real(size),
-        "orders": _orders(size),
         "quality": _quality(size),
         "looks": _looks(size),
         "consensus": _consensus(size),
@@ -98,17 +97,6 @@ def _paper(size: Size) -> list[Cell]:
             found.append(Cell(f"paper-{name}", f"{PACKAGE}.paper_tables:paper_cell", at))
             at = {"p1": p1, "p2": p2, "runs": size.paper_default}
             found.append(Cell(f"exact-{name}", f"{PACKAGE}.paper_exact:exact_cell", at))
-    return [*found, *_variants(size)]
-
-
-def _variants(size: Size) -> list[Cell]:
-    """Other readings of the paper's text, where ours differs most from what is printed."""
-    found = []
-    for kind in VARIANTS:
-        for p1 in ERRORS:
-            at = {"kind": kind, "p1": p1, "p2": max(CLICKS), "runs": size.paper}
-            name = f"variant-{kind.replace(' ', '-')}-{100 * p1:.0f}"
-            found.append(Cell(name, f"{PACKAGE}.paper_tables:variant_cell", at))
     return found
 
 
@@ -124,15 +112,9 @@ def _real(size: Size) -> list[Cell]:
     return found
 
 
-def _orders(size: Size) -> list[Cell]:
-    state = real_data.state("prd_both_orders")
-    at = {"draws": size.order_draws}
-    return [Cell("orders", f"{PACKAGE}.orders:one_order", at, state)] if state else []
-
-
 def _quality(size: Size) -> list[Cell]:
     found = []
-    for scenario in CROWDS.values():
+    for scenario in EVERY.values():
         for method in methods_for(scenario):
             if runs := size.sets(scenario, method):
                 found.append(_quality_cell(method, scenario.name, runs))
@@ -213,14 +195,9 @@ def growth_shape(axis: str, step: int) -> list[int]:
 
 def needs_quiet(cell: Cell) -> bool:
     """Whether a cell measures time, so that nothing else may run beside it."""
-    return cell.name.startswith(("speed-", "growth-"))
+    return cell.name.startswith(("speed-", "growth-", "cost-"))
 
 
 def in_order(chosen: list[Cell]) -> list[Cell]:
     """Slow peers come last, and after them what measures time, so that a run that is cut short has what matters."""
     return sorted(chosen, key=lambda cell: (needs_quiet(cell), cell.parameters.get("method") in SLOW_PEERS))
-
-
-def depends_on_detection(cell: Cell) -> bool:
-    """Whether a change of the detection recomputes a cell."""
-    return "fdr_core.detection" in closure(cell.function.split(":")[0]) or cell.name.startswith("paper-")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fdr_core.simulate import Simulated
-from harness.breakers import CROWDS
+from harness.premises import EVERY
 from harness.scenarios import Scenario
 
 #: Data sets that tables report on, by number; nothing is tuned on them (plan.toml).
@@ -29,7 +29,7 @@ def reported(k: int) -> tuple[int, ...]:
 
 def repeat(method: Method, scenario: str, runs: int) -> dict[str, Any]:
     """Run a method on the first ``runs`` reported data sets of a scenario."""
-    crowd = CROWDS[scenario]
+    crowd = EVERY[scenario]
     fdp, power, found, seconds = [], [], [], []
     ways: Counter[str] = Counter()
     for k in range(runs):

@@ -33,8 +33,8 @@ def folder() -> Path:
 
 def state(name: str) -> str:
     """Size of a set's file; empty where it is not present."""
-    path = folder() / name / "comparisons.csv"
-    return str(path.stat().st_size) if path.is_file() else ""
+    files = (folder() / name / file for file in ("both_orders.csv.gz", "comparisons.csv"))
+    return next((str(file.stat().st_size) for file in files if file.is_file()), "")
 
 
 def printed(path: str) -> pd.DataFrame:

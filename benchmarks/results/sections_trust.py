@@ -8,8 +8,6 @@ import numpy as np
 
 from benchmarks.results.claims import consensus_gaps
 from benchmarks.results.markdown import join, paragraph, table
-from benchmarks.results.names import NAMES, WAYS
-from benchmarks.results.orders import PEERS as ORDER_PEERS
 from benchmarks.results.plan import SHARES, consensus_name
 from benchmarks.results.summary import NOT_RUN, Results
 from harness.scenarios import Q
@@ -32,37 +30,6 @@ RANKINGS = {
     "noisy-bt": "NoisyBradleyTerry",
 }
 DESIGNS = {"together": "side by side", "joining": "joining one by one"}
-
-
-def orders(results: Results) -> list[str]:
-    """Judges whose lean is known, shown in one order."""
-    result = results.get("orders")
-    head = "## Truth from both orders"
-    if not result:
-        return [head, NOT_RUN]
-    n, methods = result["draws"], ("evenhand", "lbi", *ORDER_PEERS)
-    rows = [
-        [
-            judge,
-            f"{truth:+.2f}",
-            *(f"{result['flagged'][method][judge]} of {n}" for method in methods),
-            f"{result['covered'][judge]} of {n}",
-        ]
-        for judge, truth in result["truth"].items()
-    ]
-    return [
-        head,
-        paragraph(
-            "Four LLM judges saw every pair in both orders, so that their lean is in the data: the mean of "
-            "their answers, 1 "
-            f"for first, -1 for second. Here one order of every pair is drawn, {n} times: how often each judge "
-            "is flagged, "
-            f"and how often our 95 % interval covers the truth. From both orders ({WAYS[result['how']]}) the "
-            "exact list "
-            f"has {join(result['both'])}.",
-        ),
-        table(("judge", "true lean", *(NAMES[method] for method in methods), "interval covers"), rows),
-    ]
 
 
 def repetition(results: Results) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.results import plan
-from benchmarks.results.cells import Cell, Store
+from benchmarks.results.cells import Cell, Store, is_fresh
 from harness.scenarios import Q
 
 PASS, FAIL, TOO_FEW, NOT_RUN = "PASS", "FAIL", "too few runs", "not run"
@@ -112,10 +112,10 @@ class Results:
 
     def _load(self, cell: Cell) -> None:
         record = self._store.latest(cell)
-        if record is None or record["parameters"] != dict(cell.parameters):
+        if record is None or record["asked"] != cell.asked:
             self.missing.append(cell.name)
             return
-        if record["key"] != cell.key:
+        if not is_fresh(record, cell):
             self.stale.append(cell.name)
         self._results[cell.name] = record["result"]
         self.dates.append(record["date"])
