@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.results.claims import printed_cells, rated
-from benchmarks.results.names import NAMES
+from benchmarks.results.claims import printed_cells
 from benchmarks.results.paper_tables import CLICKS, ERRORS
 from benchmarks.results.real_data import PAPERS
 from benchmarks.results.summary import Results
 from fdr_core.plot import LOOKS, group
-from harness.breakers import BREAKERS, CROWDS
-from harness.scenarios import AUDITED, Q
+from harness.scenarios import Q
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,40 +89,6 @@ def _legend(axes: Axes, **options: Any) -> bool:
     return drawn
 
 
-def _rate(results: Results, axes: Axes) -> bool:
-    """Share of false flags of the exact list by crowd, with two standard errors."""
-    known = sorted(rated(results), key=lambda pair: (pair[0].coins, pair[0].name))
-    for coins, colour, marker in (("own", GREEN, "D"), ("shared", BLUE, "o"), ("not random", ORANGE, "s")):
-        here = [(k, rate) for k, (scenario, rate) in enumerate(known) if scenario.coins == coins]
-        if here:
-            at, rates = zip(*here, strict=True)
-            bars = [2 * rate.fdr_se for rate in rates]
-            style: dict[str, Any] = {"color": colour, "fmt": marker, "markersize": 4, "linewidth": 0.8}
-            axes.errorbar(at, [rate.fdr for rate in rates], bars, label=f"coins: {coins}", **style)
-    axes.axhline(Q, color="#000000", linewidth=0.8)
-    axes.set_xticks(range(len(known)), [scenario.name for scenario, _ in known], rotation=90, fontsize=7)
-    axes.set(ylabel="share of false flags", ylim=(0, None))
-    return _legend(axes, ncols=3, loc="upper right")
-
-
-def _fails(results: Results, axes: Axes) -> bool:
-    """Share of false flags where assumptions are broken, by method."""
-    series = (
-        ("evenhand", GREEN, "D"),
-        ("lbi", BLUE, "o"),
-        ("binomial", ORANGE, "v"),
-        ("glm", RED, "s"),
-        ("sign-flip", GREY, "x"),
-    )
-    for method, colour, marker in series:
-        rates = [(k, results.rate(scenario.name, method)) for k, scenario in enumerate(BREAKERS)]
-        _points(axes, [(k, rate.fdr) for k, rate in rates if rate and rate.runs], marker, colour, NAMES[method])
-    axes.axhline(Q, color="#000000", linewidth=0.8)
-    axes.set_xticks(range(len(BREAKERS)), [scenario.name for scenario in BREAKERS], rotation=90, fontsize=7)
-    axes.set(ylabel="share of false flags", ylim=(-0.02, None))
-    return _legend(axes, ncols=3)
-
-
 def _path(results: Results, axes: Axes, *, name: str) -> bool:
     """The regularisation path of a set (the paper's Figure 1)."""
     result = results.get(f"printed-{name}")
@@ -166,54 +130,7 @@ def _scatter(results: Results, axes: Axes, *, name: str) -> bool:
     return True
 
 
-def _power(results: Results, axes: Axes) -> bool:
-    """Power by crowd: the exact list, what one would do by hand, oracle; hollow where the error rate does not hold."""
-    scenarios = [scenario for scenario in CROWDS.values() if not scenario.is_null and scenario not in AUDITED]
-    series = (
-        ("oracle", GREY, "_"),
-        ("binomial", ORANGE, "v"),
-        ("glm", RED, "s"),
-        ("sign-flip", BLUE, "o"),
-        ("evenhand", GREEN, "D"),
-    )
-    for method, colour, marker in series:
-        rates = [(k, results.rate(scenario.name, method)) for k, scenario in enumerate(scenarios)]
-        known = [(k, rate) for k, rate in rates if rate and rate.runs]
-        for k, rate in known:
-            face = colour if rate.holds or method == "oracle" else "none"
-            size = 10 if method == "oracle" else 5
-            axes.plot(k, rate.mean_power, marker, color=colour, markerfacecolor=face, markersize=size)
-        if known:
-            axes.plot([], [], marker, color=colour, label=NAMES[method])
-    axes.set_xticks(range(len(scenarios)), [scenario.name for scenario in scenarios], rotation=90, fontsize=7)
-    axes.set(ylabel="share of the leaning found", ylim=(-0.03, 1.03))
-    return _legend(axes, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-
-
-def _speed(results: Results, axes: Axes) -> bool:
-    """Processor seconds by number of annotators."""
-    series = (
-        ("knockpy", "knockpy, one draw", RED, "^"),
-        ("paper-dense", "the paper's, dense, one draw", ORANGE, "s"),
-        ("statsmodels-glm", "statsmodels GLM", GREY, "x"),
-        ("glm", "logistic GLM + BH, our fit", GREY, "+"),
-        ("lbi", "Evenhand with knockoff LBI", BLUE, "o"),
-        ("exact", "Evenhand, exact decision", GREEN, "D"),
-    )
-    for method, label, colour, marker in series:
-        points = [(m, results.get(f"speed-{m}-{method}")) for m in results.size.speed_sizes]
-        timed = [(m, result["cpu"]) for m, result in points if result and "cpu" in result]
-        if timed:
-            axes.plot(*zip(*timed, strict=True), marker=marker, color=colour, label=label, linewidth=1.2)
-    axes.set(xscale="log", yscale="log", xlabel="annotators (30 answers each)", ylabel="processor seconds")
-    return _legend(axes)
-
-
 FIGURES: dict[str, tuple[Callable[[Results, Any], bool], tuple[float, float]]] = {
-    "rate.svg": (_rate, (8.0, 3.8)),
-    "power.svg": (_power, (8.0, 3.8)),
-    "fails.svg": (_fails, (8.0, 4.0)),
-    "speed.svg": (_speed, (5.6, 3.6)),
     "paper.svg": (_paper, (7.2, 3.2)),
     **{f"{name}-path.png": (partial(_path, name=name), (6.4, 3.8)) for name in PAPERS},
     **{f"{name}-scatter.svg": (partial(_scatter, name=name), (4.6, 4.2)) for name in PAPERS},
