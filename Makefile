@@ -64,11 +64,11 @@ trials: $(DEV_STAMP) $(LABEL_STUDIO_STAMP) components ## what is long and rare, 
 	$(ONE_THREAD) $(BIN)/python scripts/trials.py $(TRIALS)
 
 .PHONY: results
-results: $(DEV_STAMP) ## regenerate docs/results.md: the paper's tables, real data, peers; 150 minutes at most, a restart resumes
+results: $(DEV_STAMP) ## renew docs/results.md and its appendix; two hours at most, a restart resumes
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.results $(RESULTS_ARGS)
 
 .PHONY: results-quick
-results-quick: $(DEV_STAMP) ## the same with few data sets, in less than eight minutes
+results-quick: $(DEV_STAMP) ## renew docs/results.md alone, in less than eight minutes
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.results --quick $(RESULTS_ARGS)
 
 .PHONY: docs
