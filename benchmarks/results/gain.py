@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import kendalltau
 
 from benchmarks.preferences import Cell, accuracies
@@ -12,6 +13,7 @@ from benchmarks.preferences import crowd as voters
 from benchmarks.results.consensus import crowd
 from benchmarks.results.quality import reported
 from fdr_core.detection import detect
+from fdr_core.relabel import LIKELY, decided_by_lean
 from harness.scenarios import Q, generator
 
 VOTES = 3
@@ -28,7 +30,7 @@ def reward(share: float, runs: int) -> dict[str, Any]:
 
 
 def ranking(share: float, runs: int) -> dict[str, Any]:
-    """Kendall's tau with the true order, before and after, and the share of answers that the flagged gave."""
+    """Kendall's tau with the true order, before and after, and the share of answers that a lean can have decided."""
     measured: dict[str, list[float]] = {"before": [], "after": [], "again": []}
     for run in range(runs):
         truth = crowd(share, shared=False, rng=generator(*reported(run)))
@@ -36,6 +38,9 @@ def ranking(share: float, runs: int) -> dict[str, Any]:
         table = result.ranking.set_index("item").loc[truth.comparisons.items.tolist()]
         for name, column in (("before", "raw_score"), ("after", "score")):
             measured[name].append(round(float(kendalltau(truth.theta, table[column]).statistic), 4))
-        theirs = np.isin(truth.comparisons.annotators, result.flagged)[truth.comparisons.annotator]
-        measured["again"].append(round(float(theirs.mean()), 4))
+        score, c = table["score"].to_numpy(), truth.comparisons
+        lean = result.annotators.set_index("annotator").loc[c.annotators.tolist(), "bias"].to_numpy()
+        lean = np.where(np.isin(c.annotators, result.flagged), lean, 0.0)[c.annotator]
+        expected = 2 * expit(score[c.left] - score[c.right]) - 1
+        measured["again"].append(round(float((decided_by_lean(c.outcome, expected, lean) >= LIKELY).mean()), 4))
     return {"runs": runs, **measured}

@@ -241,7 +241,8 @@ def _gains(results: Records) -> str:
     head = ("leaning", "reward, all votes", "reward, our export", "tau before", "tau after", "answers to ask for again")
     said = paragraph(
         "Held-out accuracy of a Bradley-Terry reward on three votes a pair; Kendall's tau of the ranking with the true "
-        "order; the flagged annotators' share of all answers, beside asking for everything again (100 %)."
+        "order; the answers that the lean of the flagged can have decided, which are to be asked for again, as a share "
+        "of all (asking for everything again is 100 %)."
     )
     return f"## What a lead gains\n\n{said}\n\n{table(head, rows)}"
 
