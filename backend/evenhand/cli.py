@@ -60,6 +60,7 @@ EXTRAS = {
     **dict.fromkeys(("pydantic", "requests", "sqlalchemy", "werkzeug"), "server"),
     **dict.fromkeys(("duckdb", "ibis"), "engines"),
     "cvxpy": "paper",
+    "openpyxl": "files",
     "pyarrow": "files",
     "matplotlib": "plot",
     "pyspark": "spark",

@@ -292,10 +292,15 @@ def _read_mapped(
     return rows.from_frame(frame, where=source.where)
 
 
+def own_columns(names: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
+    """What the columns are taken for that stand under our names already, where a map names others."""
+    taken = {*mapping, *mapping.values(), *(_ANSWERS if _ANSWERS & set(mapping) else ())}
+    return {name: _OWN_USES.get(name, name) for name in MAPPABLE if name in names and name not in taken}
+
+
 def _mapped(source: Source, mapping: Mapping[str, str], *, features: bool) -> pd.DataFrame:
     """The columns that a map names, under our names; a path leads below a record's fields."""
-    taken = {*mapping, *mapping.values(), *(_ANSWERS if _ANSWERS & set(mapping) else ())}
-    kept = [name for name in MAPPABLE if name in source.names and name not in taken]
+    kept = own_columns(source.names, mapping)
     told = tables.feature_columns(source.names) if features else []
     ours = {**{name: name for name in (*kept, *told)}, **mapping}
     many = {name: column.split(",") for name, column in ours.items() if "," in column and column not in source.names}

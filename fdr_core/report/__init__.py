@@ -1,7 +1,7 @@
 """Reports: one document per analysis, written as JSON, HTML and CSV, the same bytes wherever they are asked for."""
 
-import importlib.util
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,8 @@ def write_report(report: Report, folder: Path) -> list[Path]:
             continue
         written.append(folder / name)
         written[-1].write_bytes(render(report, name))
-    if importlib.util.find_spec("openpyxl") is not None:
+    with suppress(ModuleNotFoundError):  # a workbook too, where openpyxl is installed
+        book = annotators_xlsx(report)
         written.append(folder / "annotators.xlsx")
-        written[-1].write_bytes(annotators_xlsx(report))
+        written[-1].write_bytes(book)
     return written

@@ -12,7 +12,7 @@ from fdr_core.answer_table import AnswerTable
 from fdr_core.audit import Audit
 from fdr_core.comparisons import Comparisons
 from fdr_core.inputs.formats import Recognised, recognised_as
-from fdr_core.inputs.registry import FORMATS, detect_format
+from fdr_core.inputs.registry import FORMATS, detect_format, own_columns
 from fdr_core.inputs.sanity import repeats
 from fdr_core.inputs.source import Limits, Source
 from fdr_core.judges.both_orders import both_orders
@@ -89,7 +89,7 @@ def examine(path: str | Path, *, sides: str = "audit", limits: Limits | None = N
 def _recognised(source: Source, format: str, mapping: Mapping[str, str] | None) -> Recognised:
     """The format asked for, or recognised; of a mapped table what the map says."""
     if mapping:
-        used = {theirs: ours for ours, theirs in mapping.items()}
+        used = {**own_columns(source.names, mapping), **{theirs: ours for ours, theirs in mapping.items()}}
         unused = tuple(name for name in source.names if name not in used)
         return Recognised("columns", "a table read by --map", source.kind, used, unused, (), ())
     return detect_format(source) if format == "auto" else recognised_as(FORMATS[format], source)

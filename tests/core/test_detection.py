@@ -237,8 +237,8 @@ def test_leans_below_the_smallest_bias_of_interest_are_small_leans_and_never_fla
     )
     assert len(found.flagged) == 2
     assert kept.flagged == []
-    assert (kept.annotators["lbi_share"] == 0).all()  # a win of theirs does not count, in any draw
-    assert (kept.lbi.W > 0).any()
+    # a win of theirs does not count, in any draw: paths need not be followed to it
+    assert (kept.annotators["lbi_share"] == 0).all()
     assert (kept.annotators["finding"] == "small lean, below your limit").sum() >= 2
     assert (kept.annotators["q_value"] == 1.0).all()
     assert (kept.exact.annotators["listed_p_value"] == 1.0).all()
