@@ -20,7 +20,8 @@ from fdr_core.commands.doctor import doctor
 from fdr_core.inputs.registry import FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 #: A fence, with the marker that says why it is not run, where there is one.
 FENCE = re.compile(r"(?:<!-- not run: (?P<reason>[^\n]+?) -->\n[ ]*)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
@@ -128,7 +129,7 @@ def test_site_reference_documents_the_public_functions(site: Path) -> None:
 
 def test_site_navigation_has_every_page() -> None:
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    assert {page.name for page in PAGES} == set(_targets(nav))
+    assert {page.relative_to(DOCS).as_posix() for page in PAGES} == set(_targets(nav))
 
 
 def _targets(entry: Any) -> Iterator[str]:
